@@ -1,0 +1,34 @@
+rockspec_format = "3.0"
+package = "compaction"
+version = "scm-1"
+source = { url = "git+https://example.org/compaction.git" }
+description = {
+  summary = "Keeps the conversation of an LLM agent inside its context window",
+  detailed = [[
+    Sizes chat messages (by the provider's own counts where there are any, else by a
+    calibrated heuristic), says when a conversation must be compacted and where to cut it.
+    A C core with a Lua face; no network, no JSON, no dependency but Lua.]],
+  license = "MIT",
+  labels = { "llm", "agent", "tokens", "neovim" },
+}
+dependencies = { "lua >= 5.1, < 5.6" }
+test_dependencies = { "busted" }
+test = { type = "busted" }
+build = {
+  type = "builtin",
+  modules = {
+    ["compaction.core"] = {
+      sources = {
+        "src/calibrate.c",
+        "src/estimate.c",
+        "src/lua_compaction.c",
+        "src/lua_message.c",
+        "src/message.c",
+        "src/prompts.c",
+        "src/split.c",
+      },
+      incdirs = { "src" },
+    },
+  },
+  copy_directories = { "doc" },
+}

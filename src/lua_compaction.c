@@ -1,0 +1,219 @@
+/* The Lua module compaction.core: the seed functions and the estimator. */
+#include "lua_message.h"
+
+#include <string.h>
+
+/* A frame for one argument: { function, number } inside { argument's name }. */
+#define ARGUMENT(place, function, number, name)     \
+  const where place##_function = {NULL, function, number}; \
+  const where place = {&place##_function, name, 0}
+
+static int64_t check_tokens(lua_State *L, int index, const char *function, const char *name) {
+  ARGUMENT(at, function, index, name);
+  return check_count(L, index, &at);
+}
+
+/* compaction.estimate_message_tokens(message) --> tokens */
+static int l_estimate_message_tokens(lua_State *L) {
+  ARGUMENT(at, "estimate_message_tokens", 1, "message");
+  cpt_message m;
+  reserve_stack(L);
+  read_message(L, 1, &m, &at);
+  compat_push_int64(L, cpt_estimate(&m, 1.0));
+  return 1;
+}
+
+/* The threshold may be absent; the C core replaces what is out of range. */
+static double opt_threshold(lua_State *L, int index) {
+  ARGUMENT(at, "should_compact", index, "threshold");
+  if (is_absent(L, index)) return CPT_DEFAULT_THRESHOLD;
+  if (lua_type(L, index) != LUA_TNUMBER) bad_type(L, index, &at, "number");
+  return (double)lua_tonumber(L, index);
+}
+
+/* compaction.should_compact(input, output, added, limit, threshold) --> boolean */
+static int l_should_compact(lua_State *L) {
+  int64_t input = check_tokens(L, 1, "should_compact", "input");
+  int64_t output = check_tokens(L, 2, "should_compact", "output");
+  int64_t added = check_tokens(L, 3, "should_compact", "added");
+  int64_t limit = check_tokens(L, 4, "should_compact", "limit");
+  lua_pushboolean(L, cpt_should_compact(input, output, added, limit, opt_threshold(L, 5)));
+  return 1;
+}
+
+/* compaction.split_index_for_keep(messages, max_tokens) --> index, #messages + 1 for none */
+static int l_split_index_for_keep(lua_State *L) {
+  ARGUMENT(at, "split_index_for_keep", 1, "messages");
+  int64_t max_tokens = check_tokens(L, 2, "split_index_for_keep", "max_tokens");
+  size_t n;
+  const cpt_message *m = read_messages(L, 1, &n, &at);
+  size_t index = cpt_split_index_for_keep(m, n, max_tokens);
+  compat_push_int64(L, (int64_t)index + 1); /* C counts from 0, Lua from 1 */
+  return 1;
+}
+
+/* compaction.first_index_in_budget(messages, limit) --> index, #messages + 1 for none */
+static int l_first_index_in_budget(lua_State *L) {
+  ARGUMENT(at, "first_index_in_budget", 1, "messages");
+  int64_t limit = check_tokens(L, 2, "first_index_in_budget", "limit");
+  size_t n;
+  const cpt_message *m = read_messages(L, 1, &n, &at);
+  size_t index = cpt_first_index_in_budget(m, n, limit);
+  compat_push_int64(L, (int64_t)index + 1); /* C counts from 0, Lua from 1 */
+  return 1;
+}
+
+/*
+ * The estimator: a learned scale, immutable
+ */
+
+#define ESTIMATOR "compaction.Estimator"
+
+struct estimator {
+  double scale;
+};
+
+/* push an estimator that learned from c; +1 */
+static void push_estimator(lua_State *L, const cpt_calibration *c) {
+  struct estimator *e = lua_newuserdata(L, sizeof *e);
+  e->scale = cpt_calibration_scale(c);
+  luaL_getmetatable(L, ESTIMATOR);
+  lua_setmetatable(L, -2);
+}
+
+/* Learn from a list of messages at index 1. */
+static void calibrate_list(lua_State *L, cpt_calibration *c, const where *at) {
+  message_list list = check_messages(L, 1, at);
+  for (lua_Integer i = 1; i <= list.length; i++) {
+    cpt_message m;
+    read_nth_message(L, list, i, &m, at);
+    cpt_calibration_add(c, &m);
+  }
+}
+
+/* Learn from an iterator triplet at 1 to 3, as `for` would run it. The message is the
+ * second value of each step (ipairs, pairs), or the first where there is no second. */
+static void calibrate_iterator(lua_State *L, cpt_calibration *c, const where *at) {
+  where here = *at;
+  lua_settop(L, 3);
+  reserve_stack(L);
+  for (here.index = 1;; here.index++) {
+    cpt_message m;
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, 3);
+    lua_call(L, 2, 2);
+    if (lua_isnil(L, -2)) return;
+    lua_pushvalue(L, -2);
+    lua_replace(L, 3); /* the control variable of the next step */
+    read_message(L, lua_isnil(L, -1) ? lua_gettop(L) - 1 : lua_gettop(L), &m, &here);
+    cpt_calibration_add(c, &m);
+    lua_pop(L, 2);
+  }
+}
+
+/* compaction.new_estimator(messages) or new_estimator(iterator, state, control) --> estimator */
+static int l_new_estimator(lua_State *L) {
+  ARGUMENT(at, "new_estimator", 1, "messages");
+  cpt_calibration c;
+  cpt_calibration_init(&c);
+  switch (lua_type(L, 1)) {
+  case LUA_TTABLE:
+    calibrate_list(L, &c, &at);
+    break;
+  case LUA_TFUNCTION:
+    calibrate_iterator(L, &c, &at);
+    break;
+  default:
+    bad_type(L, 1, &at, "table or iterator");
+  }
+  push_estimator(L, &c);
+  return 1;
+}
+
+/* compaction.new_slice_estimator(messages) --> estimator */
+static int l_new_slice_estimator(lua_State *L) {
+  ARGUMENT(at, "new_slice_estimator", 1, "messages");
+  cpt_calibration c;
+  cpt_calibration_init(&c);
+  calibrate_list(L, &c, &at);
+  push_estimator(L, &c);
+  return 1;
+}
+
+static const struct estimator *check_estimator(lua_State *L) {
+  return luaL_checkudata(L, 1, ESTIMATOR);
+}
+
+/* estimator:estimate_message_tokens(message) --> tokens */
+static int l_estimator_estimate(lua_State *L) {
+  ARGUMENT(at, "estimate_message_tokens", 1, "message");
+  const struct estimator *e = check_estimator(L);
+  cpt_message m;
+  reserve_stack(L);
+  read_message(L, 2, &m, &at);
+  compat_push_int64(L, cpt_estimate(&m, e->scale));
+  return 1;
+}
+
+/* estimator:scale() --> number */
+static int l_estimator_scale(lua_State *L) {
+  lua_pushnumber(L, check_estimator(L)->scale);
+  return 1;
+}
+
+/* tostring(estimator) --> "compaction.Estimator(scale 1.23)" */
+static int l_estimator_tostring(lua_State *L) {
+  int percent = (int)(check_estimator(L)->scale * 100 + 0.5);
+  char fraction[3] = {(char)('0' + percent % 100 / 10), (char)('0' + percent % 10), '\0'};
+  lua_pushfstring(L, ESTIMATOR "(scale %d.%s)", percent / 100, fraction);
+  return 1;
+}
+
+static const luaL_Reg estimator_methods[] = {
+    {"estimate_message_tokens", l_estimator_estimate},
+    {"scale", l_estimator_scale},
+    {NULL, NULL},
+};
+
+static void create_estimator_class(lua_State *L) {
+  luaL_newmetatable(L, ESTIMATOR);
+  lua_newtable(L);
+  register_functions(L, estimator_methods);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, l_estimator_tostring);
+  lua_setfield(L, -2, "__tostring");
+  lua_pop(L, 1);
+}
+
+/*
+ * The module
+ */
+
+static const luaL_Reg functions[] = {
+    {"estimate_message_tokens", l_estimate_message_tokens},
+    {"should_compact", l_should_compact},
+    {"split_index_for_keep", l_split_index_for_keep},
+    {"first_index_in_budget", l_first_index_in_budget},
+    {"new_estimator", l_new_estimator},
+    {"new_slice_estimator", l_new_slice_estimator},
+    {NULL, NULL},
+};
+
+LUALIB_API int luaopen_compaction_core(lua_State *L);
+
+LUALIB_API int luaopen_compaction_core(lua_State *L) {
+  compat_check_version(L);
+  create_estimator_class(L);
+  lua_newtable(L);
+  register_functions(L, functions);
+  lua_pushliteral(L, "compaction " CPT_VERSION);
+  lua_setfield(L, -2, "_VERSION");
+  lua_pushnumber(L, CPT_DEFAULT_THRESHOLD);
+  lua_setfield(L, -2, "DEFAULT_THRESHOLD");
+  lua_pushlstring(L, cpt_system_prompt, cpt_system_prompt_bytes);
+  lua_setfield(L, -2, "SYSTEM_PROMPT");
+  lua_pushlstring(L, cpt_user_prompt, cpt_user_prompt_bytes);
+  lua_setfield(L, -2, "USER_PROMPT");
+  return 1;
+}

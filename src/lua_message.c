@@ -1,0 +1,519 @@
+/* Lua tables into digests.
+ *
+ * Half of the cost of a message is finding its fields, so their names wait as upvalues of
+ * each function that reads (register_functions) and no string is hashed or interned here.
+ * Tables without a metatable are read raw; __index of the others is honoured. While Lua may
+ * raise, nothing is owned: digests live on the C stack or in a userdata. */
+#include "lua_message.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* All fields that are read, grouped by the table they stand in: the groups below are ranges. */
+#define KEYS(X)                                                                            \
+  X(role) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)  \
+  X(model) X(usage)                                                                        \
+  X(text) X(image_url) X(file) X(document)                                                 \
+  X(source)                                                                                \
+  X(inline_text) X(inline_data)                                                            \
+  X(function)                                                                              \
+  X(name) X(arguments)                                                                     \
+  X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)           \
+  X(reasoning_tokens)
+
+#define X(name) KEY_##name,
+enum key { KEYS(X) KEY_COUNT };
+#undef X
+
+static const char *const key_names[] = {
+#define X(name) #name,
+    KEYS(X)
+#undef X
+};
+
+/* Slots that the deepest read takes: the fields of a message, a part, a document and its
+ * source, the items between, and some for an error's text. */
+#define STACK_SLOTS 48
+
+/*
+ * Errors
+ */
+
+static void add_place(luaL_Buffer *b, const where *at) {
+  char index[32];
+  if (at->up == NULL) return; /* the function itself */
+  add_place(b, at->up);
+  if (at->up->up != NULL) luaL_addchar(b, '.');
+  luaL_addstring(b, at->name);
+  if (at->index == 0) return;
+  snprintf(index, sizeof index, "[%lld]", (long long)at->index);
+  luaL_addstring(b, index);
+}
+
+/* Is it the argument as a whole, whose name would say nothing new? */
+static bool is_argument(const where *at) { return at->up->up == NULL && at->index == 0; }
+
+int bad_value(lua_State *L, const where *at, const char *complaint, ...) {
+  const where *function = at;
+  while (function->up != NULL) function = function->up;
+  luaL_checkstack(L, STACK_SLOTS, "compaction");
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  add_place(&b, at);
+  luaL_pushresult(&b);
+  const char *place = lua_tostring(L, -1);
+  va_list arguments;
+  va_start(arguments, complaint);
+  const char *text = lua_pushvfstring(L, complaint, arguments);
+  va_end(arguments);
+  return luaL_error(L, "bad argument #%d to '%s' (%s%s%s)", (int)function->index, function->name,
+                    is_argument(at) ? "" : place, is_argument(at) ? "" : ": ", text);
+}
+
+int bad_type(lua_State *L, int index, const where *at, const char *wanted) {
+  return bad_value(L, at, "%s expected, got %s", wanted, luaL_typename(L, index));
+}
+
+/*
+ * Absent values
+ */
+
+/* vim.NIL is a full userdata that is known only by how it prints. */
+static bool is_vim_nil(lua_State *L, int index) {
+  if (!luaL_callmeta(L, index, "__tostring")) return false;
+  const char *text = lua_tostring(L, -1);
+  bool yes = text != NULL && strcmp(text, "vim.NIL") == 0;
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* dkjson's null is an empty table that knows how to write itself. */
+static bool is_dkjson_null(lua_State *L, int index) {
+  if (!luaL_getmetafield(L, index, "__tojson")) return false;
+  lua_pop(L, 1);
+  lua_pushnil(L);
+  if (!lua_next(L, index)) return true;
+  lua_pop(L, 2);
+  return false;
+}
+
+bool is_absent(lua_State *L, int index) {
+  switch (lua_type(L, index)) {
+  case LUA_TNONE:
+  case LUA_TNIL:
+  case LUA_TLIGHTUSERDATA: /* cjson.null, ngx.null */
+  case LUA_TFUNCTION:      /* luajson's null */
+    return true;
+  case LUA_TUSERDATA:
+    return is_vim_nil(L, index);
+  case LUA_TTABLE:
+    return is_dkjson_null(L, index);
+  default:
+    return false;
+  }
+}
+
+/*
+ * Values
+ */
+
+#define MAX_EXACT 9007199254740992 /* 2^53: up to here a double tells all integers apart */
+
+/* The number at index as a count. */
+static int64_t to_count(lua_State *L, int index, const where *at) {
+  if (compat_is_integer(L, index)) {
+    lua_Integer n = lua_tointeger(L, index);
+    if (n >= -MAX_EXACT && n <= MAX_EXACT) return (int64_t)n;
+  } else {
+    lua_Number d = lua_tonumber(L, index);
+    if (d >= -(lua_Number)MAX_EXACT && d <= (lua_Number)MAX_EXACT && d == (lua_Number)(int64_t)d)
+      return (int64_t)d; /* NaN fails each comparison */
+  }
+  lua_pushvalue(L, index); /* lua_tostring would turn the caller's number into a string */
+  return bad_value(L, at, "integer within +-2^53 expected, got %s", lua_tostring(L, -1));
+}
+
+int64_t check_count(lua_State *L, int index, const where *at) {
+  if (lua_type(L, index) != LUA_TNUMBER) return bad_type(L, index, at, "number");
+  return to_count(L, index, at);
+}
+
+/* A count that may be absent, and then leaves *count as it was. */
+static void opt_count(lua_State *L, int index, int64_t *count, const where *at) {
+  if (lua_type(L, index) == LUA_TNUMBER)
+    *count = to_count(L, index, at);
+  else if (!is_absent(L, index))
+    bad_type(L, index, at, "number");
+}
+
+/* The string at index; NULL if it is absent. It lives as long as the value is on the stack. */
+static const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at) {
+  if (lua_type(L, index) == LUA_TSTRING) return lua_tolstring(L, index, bytes);
+  if (!is_absent(L, index)) bad_type(L, index, at, "string");
+  *bytes = 0;
+  return NULL;
+}
+
+static void read_text(lua_State *L, int index, cpt_message *m, const where *at) {
+  size_t bytes;
+  const char *text = opt_text(L, index, &bytes, at);
+  if (text != NULL) cpt_add_text(m, text, bytes);
+}
+
+static bool has_metatable(lua_State *L, int index) {
+  if (!lua_getmetatable(L, index)) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
+/* How to reach what is in the value; raises if it is neither a table nor absent. */
+static enum access opt_table(lua_State *L, int index, const where *at) {
+  if (lua_type(L, index) == LUA_TTABLE && !has_metatable(L, index)) return RAW;
+  if (is_absent(L, index)) return ABSENT;
+  if (lua_type(L, index) != LUA_TTABLE) bad_type(L, index, at, "table");
+  return META;
+}
+
+/* The same for a value that must be there. */
+static enum access check_table(lua_State *L, int index, const where *at) {
+  if (lua_type(L, index) != LUA_TTABLE) bad_type(L, index, at, "table");
+  return has_metatable(L, index) ? META : RAW;
+}
+
+/*
+ * Tables
+ */
+
+/* push t[key]; +1; the type of what was pushed */
+static int push_field(lua_State *L, int t, enum access access, enum key key) {
+  lua_pushvalue(L, lua_upvalueindex((int)key + 1));
+  return access == RAW ? compat_rawget(L, t) : compat_gettable(L, t);
+}
+
+/* Reads one field of a table into what the reader fills. The value at `index` is not nil;
+ * `table` is the place of its table. */
+typedef void read_field(lua_State *L, int index, enum key key, void *into, const where *table);
+
+/* Read the fields first to last of the table at an absolute index. Values are left on the
+ * stack until the last is read: that is one call less for each. */
+static void read_fields(lua_State *L, int table, enum access access, enum key first,
+                        enum key last, read_field *read, void *into, const where *at) {
+  int top = lua_gettop(L);
+  for (int key = (int)first, index = top + 1; key <= (int)last; key++, index++) {
+    if (push_field(L, table, access, (enum key)key) != LUA_TNIL)
+      read(L, index, (enum key)key, into, at);
+  }
+  lua_settop(L, top);
+}
+
+/* Are there keys in a table that as a list is empty? */
+static bool has_keys(lua_State *L, int index) {
+  lua_pushnil(L);
+  if (!lua_next(L, index)) return false;
+  lua_pop(L, 2);
+  return true;
+}
+
+/* The length of a list. Raises if a table is none. */
+static lua_Integer list_length(lua_State *L, int list, enum access access, const where *at,
+                               const char *items) {
+  lua_Integer n;
+  if (access == META && luaL_callmeta(L, list, "__len")) { /* 5.1 ignores it on tables */
+    n = (lua_Integer)check_count(L, lua_gettop(L), at);
+    lua_pop(L, 1);
+  } else {
+    n = compat_rawlen(L, list);
+  }
+  if (n < 0 || n > COMPAT_MAX_INDEX) bad_value(L, at, "length of the list is out of range");
+  if (n == 0 && has_keys(L, list))
+    bad_value(L, at, "list of %s expected, got a table with other keys", items);
+  return n;
+}
+
+/* push list[i]; +1 */
+static void push_item(lua_State *L, int list, enum access access, lua_Integer i) {
+  if (access == RAW) {
+    compat_rawgeti(L, list, i);
+  } else {
+    compat_push_int64(L, i);
+    lua_gettable(L, list);
+  }
+}
+
+/* Reads the table at index, an item of a list, into *m. */
+typedef void read_item(lua_State *L, int index, enum access access, cpt_message *m,
+                       const where *item);
+
+/* Read each item of a list that may be absent. */
+static void read_list(lua_State *L, int list, read_item *read, cpt_message *m, where *here,
+                      const char *items) {
+  enum access access = opt_table(L, list, here);
+  if (access == ABSENT) return;
+  lua_Integer n = list_length(L, list, access, here, items);
+  for (here->index = 1; here->index <= n; here->index++) {
+    push_item(L, list, access, here->index);
+    int item = lua_gettop(L);
+    read(L, item, check_table(L, item, here), m, here);
+    lua_pop(L, 1);
+  }
+}
+
+/*
+ * A message, from its innermost tables outwards
+ */
+
+static void read_source_field(lua_State *L, int index, enum key key, void *into,
+                              const where *source) {
+  where here = {source, key_names[key], 0};
+  size_t bytes;
+  const char *text = opt_text(L, index, &bytes, &here);
+  if (bytes == 0) return;
+  if (key == KEY_inline_text)
+    cpt_add_text(into, text, bytes);
+  else
+    cpt_add_attachment(into);
+}
+
+static void read_document_field(lua_State *L, int index, enum key key, void *into,
+                                const where *document) {
+  where here = {document, key_names[key], 0};
+  enum access access = opt_table(L, index, &here);
+  if (access != ABSENT)
+    read_fields(L, index, access, KEY_inline_text, KEY_inline_data, read_source_field, into, &here);
+}
+
+static void read_document(lua_State *L, int index, cpt_message *m, const where *at) {
+  enum access access = opt_table(L, index, at);
+  if (access != ABSENT)
+    read_fields(L, index, access, KEY_source, KEY_source, read_document_field, m, at);
+}
+
+/* Is there an image or a file? It may be a table or a URL. */
+static bool opt_binary(lua_State *L, int index, const where *at) {
+  if (lua_type(L, index) == LUA_TSTRING) return true;
+  if (is_absent(L, index)) return false;
+  if (lua_type(L, index) != LUA_TTABLE) bad_type(L, index, at, "table or string");
+  return true;
+}
+
+struct part {
+  cpt_message *m;
+  bool binary; /* an image or a file, or both: one attachment */
+};
+
+static void read_part_field(lua_State *L, int index, enum key key, void *into,
+                            const where *table) {
+  where here = {table, key_names[key], 0};
+  struct part *part = into;
+  switch (key) {
+  case KEY_text:
+    read_text(L, index, part->m, &here);
+    break;
+  case KEY_document:
+    read_document(L, index, part->m, &here);
+    break;
+  default: /* image_url, file */
+    if (opt_binary(L, index, &here)) part->binary = true;
+  }
+}
+
+static void read_part(lua_State *L, int index, enum access access, cpt_message *m,
+                      const where *at) {
+  struct part part = {m, false};
+  read_fields(L, index, access, KEY_text, KEY_document, read_part_field, &part, at);
+  if (part.binary) cpt_add_attachment(m);
+}
+
+static void read_content(lua_State *L, int index, cpt_message *m, where *here) {
+  size_t bytes;
+  const char *text;
+  switch (lua_type(L, index)) {
+  case LUA_TSTRING:
+    text = lua_tolstring(L, index, &bytes);
+    cpt_add_text(m, text, bytes);
+    break;
+  case LUA_TTABLE:
+    read_list(L, index, read_part, m, here, "parts");
+    break;
+  default:
+    if (!is_absent(L, index)) bad_type(L, index, here, "string or list of parts");
+  }
+}
+
+static void read_function_field(lua_State *L, int index, enum key key, void *into,
+                                const where *function) {
+  where here = {function, key_names[key], 0};
+  read_text(L, index, into, &here);
+}
+
+/* A called function: its name and its arguments. */
+static void read_function(lua_State *L, int index, cpt_message *m, const where *at) {
+  enum access access = opt_table(L, index, at);
+  if (access != ABSENT)
+    read_fields(L, index, access, KEY_name, KEY_arguments, read_function_field, m, at);
+}
+
+static void read_call_field(lua_State *L, int index, enum key key, void *into,
+                            const where *call) {
+  where here = {call, key_names[key], 0};
+  read_function(L, index, into, &here);
+}
+
+static void read_call(lua_State *L, int index, enum access access, cpt_message *m,
+                      const where *at) {
+  read_fields(L, index, access, KEY_function, KEY_function, read_call_field, m, at);
+}
+
+static void read_usage_field(lua_State *L, int index, enum key key, void *into,
+                             const where *usage) {
+  where here = {usage, key_names[key], 0};
+  cpt_usage *u = into;
+  switch (key) {
+  case KEY_input_tokens:
+    opt_count(L, index, &u->input_tokens, &here);
+    break;
+  case KEY_cached_input_tokens:
+    opt_count(L, index, &u->cached_input_tokens, &here);
+    break;
+  case KEY_cached_write_tokens:
+    opt_count(L, index, &u->cached_write_tokens, &here);
+    break;
+  case KEY_output_tokens:
+    opt_count(L, index, &u->output_tokens, &here);
+    break;
+  default:
+    opt_count(L, index, &u->reasoning_tokens, &here);
+  }
+}
+
+static void read_usage(lua_State *L, int index, cpt_message *m, const where *at) {
+  enum access access = opt_table(L, index, at);
+  if (access == ABSENT) return;
+  cpt_usage usage = {0};
+  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, &usage, at);
+  cpt_set_usage(m, &usage);
+}
+
+static void read_message_field(lua_State *L, int index, enum key key, void *into,
+                               const where *message) {
+  where here = {message, key_names[key], 0};
+  cpt_message *m = into;
+  size_t bytes;
+  const char *text;
+  switch (key) {
+  case KEY_role:
+    text = opt_text(L, index, &bytes, &here);
+    if (text != NULL) m->role = (uint8_t)cpt_role_of(text, bytes);
+    break;
+  case KEY_content:
+    read_content(L, index, m, &here);
+    break;
+  case KEY_multi_content:
+    read_list(L, index, read_part, m, &here, "parts");
+    break;
+  case KEY_reasoning_content:
+    text = opt_text(L, index, &bytes, &here);
+    cpt_add_reasoning(m, text, bytes);
+    break;
+  case KEY_tool_calls:
+    read_list(L, index, read_call, m, &here, "calls");
+    break;
+  case KEY_function_call:
+    read_function(L, index, m, &here);
+    break;
+  case KEY_model:
+    text = opt_text(L, index, &bytes, &here);
+    cpt_set_model(m, text, bytes);
+    break;
+  default:
+    read_usage(L, index, m, &here);
+  }
+}
+
+void reserve_stack(lua_State *L) { luaL_checkstack(L, STACK_SLOTS, "compaction"); }
+
+/* Is a table without a role a list? A mistake that would else weigh next to nothing. */
+static bool looks_like_list(lua_State *L, int index, enum access access) {
+  push_item(L, index, access, 1);
+  bool yes = lua_type(L, -1) == LUA_TTABLE;
+  lua_pop(L, 1);
+  return yes;
+}
+
+void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
+  enum access access = check_table(L, index, at);
+  cpt_message_init(m, CPT_OTHER);
+  read_fields(L, index, access, KEY_role, KEY_usage, read_message_field, m, at);
+  if (m->role == CPT_OTHER && looks_like_list(L, index, access))
+    bad_value(L, at, "one message expected, got a list");
+}
+
+/*
+ * Lists of messages
+ */
+
+static bool has_role(lua_State *L, int index, enum access access) {
+  push_field(L, index, access, KEY_role);
+  bool yes = !is_absent(L, lua_gettop(L));
+  lua_pop(L, 1);
+  return yes;
+}
+
+message_list check_messages(lua_State *L, int index, const where *at) {
+  reserve_stack(L);
+  enum access access = check_table(L, index, at);
+  if (has_role(L, index, access))
+    bad_value(L, at, "list of messages expected, got one message (it has a role)");
+  return (message_list){index, access, list_length(L, index, access, at, "messages")};
+}
+
+void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_message *m,
+                      const where *at) {
+  where here = {at->up, at->name, i};
+  push_item(L, list.index, list.access, i);
+  read_message(L, lua_gettop(L), m, &here);
+  lua_pop(L, 1);
+}
+
+/* How many digests to make room for at first. A __len may claim anything: there, memory is
+ * taken as messages turn up. */
+static size_t first_capacity(message_list list) {
+  const lua_Integer trusted = 256;
+  return (size_t)(list.access == META && list.length > trusted ? trusted : list.length);
+}
+
+/* Replace the full userdata on top by one of twice the size; the new home of its digests. */
+static cpt_message *grow_digests(lua_State *L, size_t *capacity) {
+  const cpt_message *old = lua_touserdata(L, -1);
+  cpt_message *new = lua_newuserdata(L, 2 * *capacity * sizeof *new);
+  memcpy(new, old, *capacity * sizeof *new);
+  *capacity *= 2;
+  lua_remove(L, -2);
+  return new;
+}
+
+const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where *at) {
+  message_list list = check_messages(L, index, at);
+  size_t capacity = first_capacity(list);
+  cpt_message *m = lua_newuserdata(L, capacity * sizeof *m);
+  for (size_t i = 0; i < (size_t)list.length; i++) {
+    if (i == capacity) m = grow_digests(L, &capacity);
+    read_nth_message(L, list, (lua_Integer)i + 1, &m[i], at); /* C counts from 0, Lua from 1 */
+  }
+  *n = (size_t)list.length;
+  return m;
+}
+
+/*
+ * Functions that read messages
+ */
+
+void register_functions(lua_State *L, const luaL_Reg *functions) {
+  luaL_checkstack(L, KEY_COUNT + 1, "compaction");
+  for (; functions->name != NULL; functions++) {
+    for (int k = 0; k < KEY_COUNT; k++)
+      lua_pushstring(L, key_names[k]);
+    lua_pushcclosure(L, functions->func, KEY_COUNT);
+    lua_setfield(L, -2, functions->name);
+  }
+}

@@ -1,0 +1,75 @@
+/* Lua tables into digests. What is read is described in lua/compaction/types.lua. */
+#ifndef CPT_LUA_MESSAGE_H
+#define CPT_LUA_MESSAGE_H
+
+#include "lua_compat.h" /* before the pragma: hidden lua_* references would not link */
+
+#include "compaction.h"
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+
+/*
+ * Where a value stands, for errors. Frames live on the C stack and cost nothing until one
+ * is printed. The outermost frame names the function and the number of its argument, the
+ * next one the argument, and so on inwards:
+ *
+ *   { NULL, "calibrate", 1 } <- { &.., "messages", 3 } <- { &.., "usage", 0 }
+ *   bad argument #1 to 'calibrate' (messages[3].usage: table expected, got string)
+ */
+typedef struct where {
+  const struct where *up;
+  const char *name;
+  lua_Integer index; /* the element meant, from 1; 0: the value itself */
+} where;
+
+/* Raise "bad argument … (place: complaint)". The complaint is a format for lua_pushfstring. */
+int bad_value(lua_State *L, const where *at, const char *complaint, ...);
+
+/* Raise "<wanted> expected, got <type of the value at index>". */
+int bad_type(lua_State *L, int index, const where *at, const char *wanted);
+
+/* Does the value say "nothing here"? Each JSON library has its own null. */
+bool is_absent(lua_State *L, int index);
+
+/* A whole number within ±2^53. Raises for anything else, numeric strings included. */
+int64_t check_count(lua_State *L, int index, const where *at);
+
+/* How a table's fields are reached: raw, or with __index where it has a metatable. */
+enum access { ABSENT, RAW, META };
+
+/* A list of messages on the stack. */
+typedef struct message_list {
+  int index;
+  enum access access;
+  lua_Integer length;
+} message_list;
+
+/* Make room on the stack for reading messages; once in a C function is enough. */
+void reserve_stack(lua_State *L);
+
+/* Read the message at an absolute index into *m; raises with the place of what is wrong.
+ * Needs reserve_stack. */
+void read_message(lua_State *L, int index, cpt_message *m, const where *at);
+
+/* Reserves the stack. The argument at an absolute index must be a list of messages. One message, told by its
+ * role, is an error that says so. Honours __len and __index on every version. */
+message_list check_messages(lua_State *L, int index, const where *at);
+
+/* Read message i of the list, from 1, into *m. */
+void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_message *m,
+                      const where *at);
+
+/* Read all messages of the list at an absolute index. Digests live in a userdata; +1. */
+const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where *at);
+
+/* Set functions as fields of the table on top. Every function that reads messages must be
+ * registered here: it gets the names of the fields as upvalues. */
+void register_functions(lua_State *L, const luaL_Reg *functions);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

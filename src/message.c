@@ -1,0 +1,78 @@
+/* A message digested to what it costs. */
+#include "compaction.h"
+
+#include <string.h>
+
+#include "saturate.h"
+
+static bool is(const char *name, size_t bytes, const char *role) {
+  return memcmp(name, role, bytes) == 0;
+}
+
+cpt_role cpt_role_of(const char *name, size_t bytes) {
+  switch (bytes) {
+  case 4:
+    if (is(name, bytes, "user")) return CPT_USER;
+    if (is(name, bytes, "tool")) return CPT_TOOL;
+    break;
+  case 6:
+    if (is(name, bytes, "system")) return CPT_SYSTEM;
+    break;
+  case 9:
+    if (is(name, bytes, "assistant")) return CPT_ASSISTANT;
+    if (is(name, bytes, "developer")) return CPT_DEVELOPER;
+    break;
+  }
+  return CPT_OTHER;
+}
+
+void cpt_message_init(cpt_message *m, cpt_role role) {
+  memset(m, 0, sizeof *m); /* padding too: digests may be compared byte by byte */
+  m->role = (uint8_t)role;
+}
+
+void cpt_add_text(cpt_message *m, const char *text, size_t bytes) {
+  (void)text; /* only its length weighs */
+  m->bytes = sat_add(m->bytes, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes);
+}
+
+void cpt_add_reasoning(cpt_message *m, const char *text, size_t bytes) {
+  if (bytes == 0) return;
+  m->keeps_reasoning = 1;
+  cpt_add_text(m, text, bytes);
+}
+
+void cpt_add_attachment(cpt_message *m) {
+  if (m->attachments < UINT32_MAX) m->attachments++;
+}
+
+/* Eight bytes as one number, the same on every machine. One load where bytes lie that way. */
+static uint64_t word(const unsigned char *p) {
+  return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+         (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t next) {
+  hash = (hash ^ next) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
+void cpt_set_model(cpt_message *m, const char *name, size_t bytes) {
+  const unsigned char *p = (const unsigned char *)name;
+  uint64_t hash = bytes;
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8)
+    hash = mix(hash, word(p + i));
+  for (; i < bytes; i++)
+    hash = mix(hash, p[i]);
+  m->model = bytes > 0 && hash == 0 ? 1 : hash; /* 0 says "not named" */
+}
+
+void cpt_set_usage(cpt_message *m, const cpt_usage *usage) {
+  m->prompt = sat_add(sat_add(usage->input_tokens, usage->cached_input_tokens),
+                      usage->cached_write_tokens);
+  m->output = usage->output_tokens;
+  m->reasoning = usage->reasoning_tokens;
+}
+
+bool cpt_is_anchor(const cpt_message *m) { return m->prompt > 0; }
