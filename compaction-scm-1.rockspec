@@ -30,5 +30,4 @@ build = {
       incdirs = { "src" },
     },
   },
-  copy_directories = { "doc" },
 }

@@ -177,7 +177,9 @@ static enum access opt_table(lua_State *L, int index, const where *at) {
 /* The same for a value that must be there. */
 static enum access check_table(lua_State *L, int index, const where *at) {
   if (lua_type(L, index) != LUA_TTABLE) bad_type(L, index, at, "table");
-  return has_metatable(L, index) ? META : RAW;
+  if (!has_metatable(L, index)) return RAW;
+  if (is_absent(L, index)) bad_value(L, at, "table expected, got null");
+  return META;
 }
 
 /*

@@ -1,0 +1,156 @@
+-- The module as a whole: its names, its files, its texts.
+local compaction = require "compaction"
+local json = require "spec.support.json"
+local read = json.read
+
+local function lines(command)
+  local pipe = assert(io.popen(command))
+  local found = {}
+  for line in pipe:lines() do
+    found[#found + 1] = line
+  end
+  pipe:close()
+  return found
+end
+
+-- A rockspec is Lua without any library.
+local function load_rockspec()
+  local rockspec = {}
+  local text = read "compaction-scm-1.rockspec"
+  local chunk
+  if setfenv then
+    chunk = setfenv(assert(loadstring(text)), rockspec)
+  else
+    chunk = assert(load(text, "rockspec", "t", rockspec))
+  end
+  chunk()
+  return rockspec
+end
+
+describe("the module", function()
+  it("has these names and no others", function()
+    local names = {}
+    for name, value in pairs(compaction) do
+      names[name] = type(value)
+    end
+    assert.same({
+      _VERSION = "string",
+      DEFAULT_THRESHOLD = "number",
+      SYSTEM_PROMPT = "string",
+      USER_PROMPT = "string",
+      estimate_message_tokens = "function",
+      should_compact = "function",
+      split_index_for_keep = "function",
+      first_index_in_budget = "function",
+      new_estimator = "function",
+      new_slice_estimator = "function",
+    }, names)
+  end)
+
+  it("sets no global", function()
+    for name in pairs(_G) do
+      assert.is_not.matches("compaction", tostring(name))
+    end
+  end)
+
+  it("has one version everywhere", function()
+    local header = read("src/compaction.h"):match '#define CPT_VERSION "([^"]+)"'
+    assert.equal("compaction " .. header, compaction._VERSION)
+  end)
+
+  it("is described in types.lua, name by name", function()
+    local types = read "lua/compaction/types.lua"
+    for name in pairs(compaction) do
+      assert.truthy(types:find("function compaction%." .. name .. "%(") or types:find("@field " .. name .. " "), name)
+    end
+    assert.is_false(pcall(require, "compaction.types"))
+  end)
+end)
+
+describe("the rockspec", function()
+  it("names every source file", function()
+    local rockspec = load_rockspec()
+    assert.same(lines "ls src/*.c", rockspec.build.modules["compaction.core"].sources)
+  end)
+
+  it("depends on Lua alone", function()
+    assert.same({ "lua >= 5.1, < 5.6" }, load_rockspec().dependencies)
+  end)
+end)
+
+describe("the wall", function()
+  it("keeps Lua out of every C file whose name does not start with lua_", function()
+    for _, file in ipairs(lines "ls src/*.c src/*.h") do
+      if not file:find "/lua_" then
+        assert.is_nil(read(file):match '#include *[<"]lu?a[^>"]*', file)
+      end
+    end
+  end)
+end)
+
+describe("the prompts", function()
+  it("are the files, byte for byte", function()
+    assert.equal(read "prompts/compaction-system.txt", compaction.SYSTEM_PROMPT)
+    assert.equal(read "prompts/compaction-user.txt", compaction.USER_PROMPT)
+  end)
+
+  it("are plain UTF-8 with LF", function()
+    for _, text in ipairs { compaction.SYSTEM_PROMPT, compaction.USER_PROMPT } do
+      assert.is_nil(text:find "[\r%z]")
+      assert.equal("\n", text:sub(-1))
+    end
+  end)
+
+  it("ask for every section that a successor needs", function()
+    for _, section in ipairs {
+      "Goal",
+      "Constraints and preferences",
+      "State",
+      "Decisions",
+      "Files",
+      "Commands",
+      "Errors and identifiers",
+      "Next step",
+    } do
+      assert.truthy(compaction.USER_PROMPT:find("\n## " .. section .. "\n", 1, true), section)
+    end
+  end)
+
+  it("are what embed.lua makes of them, whatever they hold", function()
+    local lua = vim and "luajit" or arg[-1] and lines("command -v " .. arg[-1])[1] or "lua"
+    local made = table.concat(lines(lua .. " src/embed.lua prompts"), "\n") .. "\n"
+    assert.equal(read "src/prompts.c", made)
+  end)
+end)
+
+describe("README", function()
+  local readme = read "README.md"
+
+  it("has Lua that runs as written", function()
+    local blocks = 0
+    for block in readme:gmatch "```lua\n(.-)```" do
+      blocks = blocks + 1
+      local printed = {}
+      local environment = setmetatable({
+        print = function(text)
+          printed[#printed + 1] = text
+        end,
+      }, { __index = _G })
+      local chunk
+      if setfenv then
+        chunk = setfenv(assert(loadstring(block)), environment)
+      else
+        chunk = assert(load(block, "README", "t", environment))
+      end
+      chunk()
+      assert.same({ "summarise messages 1 to 4, keep 5 to 6" }, printed)
+    end
+    assert.truthy(blocks >= 1)
+  end)
+
+  it("names every function", function()
+    for name in pairs(compaction) do
+      assert.truthy(readme:find("`" .. name, 1, true), name)
+    end
+  end)
+end)
