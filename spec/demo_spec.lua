@@ -1,18 +1,20 @@
 -- The example program, run as a user runs it.
+local interpreter = require "spec.support.interpreter"
 local json = require "spec.support.json"
 
 local function demo(arguments)
   local version = _VERSION:match "%d%.%d"
-  local lua = jit and "luajit" or "lua" .. version
   local build = os.getenv "COMPACTION_BUILD" or "build"
-  local pipe = assert(io.popen(
-    ("LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./%s/%s/?.so;;' %s doc/examples/demo.lua %s 2>&1"):format(
-      build,
-      version,
-      lua,
-      arguments
+  local pipe = assert(
+    io.popen(
+      ("LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./%s/%s/?.so;;' %s doc/examples/demo.lua %s 2>&1"):format(
+        build,
+        version,
+        interpreter,
+        arguments
+      )
     )
-  ))
+  )
   local text = pipe:read "*a"
   pipe:close()
   return text
@@ -49,7 +51,10 @@ describe("the demo", function()
     assert.equal("demo: usage: lua demo.lua TRANSCRIPT.json [LIMIT]\n", demo "")
     assert.matches("^demo: nowhere.json: No such file or directory\n$", demo "nowhere.json")
     assert.matches("^demo: README.md is not JSON: [^\n]+\n$", demo "README.md")
-    assert.matches("^demo: LIMIT must be a whole number of tokens, got x\n$", demo "doc/examples/session.json x")
+    assert.matches(
+      "^demo: LIMIT must be a whole number of tokens, got x\n$",
+      demo "doc/examples/session.json x"
+    )
   end)
 
   it("comes with a session whose provider's counts grow", function()

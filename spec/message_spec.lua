@@ -23,36 +23,56 @@ describe("an absent value", function()
       local function size(message)
         return compaction.estimate_message_tokens(message)
       end
-      assert.equal(5, size {
-        role = none,
-        content = none,
-        multi_content = none,
-        reasoning_content = none,
-        tool_calls = none,
-        function_call = none,
-        tool_call_id = none,
-        model = none,
-        usage = none,
-      })
+      assert.equal(
+        5,
+        size {
+          role = none,
+          content = none,
+          multi_content = none,
+          reasoning_content = none,
+          tool_calls = none,
+          function_call = none,
+          tool_call_id = none,
+          model = none,
+          usage = none,
+        }
+      )
       local parts = {
         { type = "text", text = none, image_url = none, file = none, document = none },
         { document = { source = none } },
         { document = { source = { inline_text = none, inline_data = none } } },
       }
       assert.equal(5, size { role = "user", content = parts, multi_content = parts })
-      assert.equal(5, size { role = "assistant", tool_calls = { { ["function"] = none }, { ["function"] = { name = none, arguments = none } } } })
+      assert.equal(
+        5,
+        size {
+          role = "assistant",
+          tool_calls = { { ["function"] = none }, { ["function"] = { name = none, arguments = none } } },
+        }
+      )
       assert.equal(5, size { role = "assistant", function_call = { name = none, arguments = none } })
-      local counts = { input_tokens = none, cached_input_tokens = none, cached_write_tokens = none, output_tokens = none, reasoning_tokens = none }
+      local counts = {
+        input_tokens = none,
+        cached_input_tokens = none,
+        cached_write_tokens = none,
+        output_tokens = none,
+        reasoning_tokens = none,
+      }
       assert.equal(7, size { role = "assistant", content = ("x"):rep(7), usage = counts })
       counts.output_tokens = 30
       assert.equal(35, size { role = "assistant", usage = counts })
       assert.is_true(compaction.should_compact(91, 0, 0, 100, none))
       local tool = { role = "tool", content = ("x"):rep(3500) }
-      assert.equal(1.2, compaction.new_estimator({
-        { role = "assistant", model = none, usage = { input_tokens = 110 } },
-        tool,
-        { role = "assistant", model = "m", usage = { input_tokens = 1316 } },
-      }):scale())
+      assert.equal(
+        1.2,
+        compaction
+          .new_estimator({
+            { role = "assistant", model = none, usage = { input_tokens = 110 } },
+            tool,
+            { role = "assistant", model = "m", usage = { input_tokens = 1316 } },
+          })
+          :scale()
+      )
     end)
 
     it(null.name .. " is no message and no list", function()
@@ -65,7 +85,10 @@ describe("an absent value", function()
   end
 
   it("is not an empty table, or a table that writes itself and has keys", function()
-    assert.equal(5, compaction.estimate_message_tokens { role = "user", content = {}, usage = {}, tool_calls = {} })
+    assert.equal(
+      5,
+      compaction.estimate_message_tokens { role = "user", content = {}, usage = {}, tool_calls = {} }
+    )
     local writes = setmetatable({ { text = ("x"):rep(7) } }, { __tojson = function() end })
     assert.equal(7, compaction.estimate_message_tokens { role = "user", content = writes })
   end)
@@ -88,24 +111,64 @@ describe("an error", function()
     { { content = true }, "content", "string or list of parts expected, got boolean" },
     { { content = { "text" } }, "content[1]", "table expected, got string" },
     { { content = { { text = 1 } } }, "content[1].text", "string expected, got number" },
-    { { content = { type = "text", text = "x" } }, "content", "list of parts expected, got a table with other keys" },
+    {
+      { content = { type = "text", text = "x" } },
+      "content",
+      "list of parts expected, got a table with other keys",
+    },
     { { multi_content = "text" }, "multi_content", "table expected, got string" },
     { { multi_content = { {}, 7 } }, "multi_content[2]", "table expected, got number" },
     { { multi_content = { {}, { text = {} } } }, "multi_content[2].text", "string expected, got table" },
-    { { multi_content = { { image_url = 1 } } }, "multi_content[1].image_url", "table or string expected, got number" },
-    { { multi_content = { { image_url = false } } }, "multi_content[1].image_url", "table or string expected, got boolean" },
-    { { multi_content = { { file = true } } }, "multi_content[1].file", "table or string expected, got boolean" },
+    {
+      { multi_content = { { image_url = 1 } } },
+      "multi_content[1].image_url",
+      "table or string expected, got number",
+    },
+    {
+      { multi_content = { { image_url = false } } },
+      "multi_content[1].image_url",
+      "table or string expected, got boolean",
+    },
+    {
+      { multi_content = { { file = true } } },
+      "multi_content[1].file",
+      "table or string expected, got boolean",
+    },
     { { multi_content = { { document = "d" } } }, "multi_content[1].document", "table expected, got string" },
-    { { multi_content = { { document = { source = 1 } } } }, "multi_content[1].document.source", "table expected, got number" },
-    { { multi_content = { { document = { source = { inline_text = 1 } } } } }, "multi_content[1].document.source.inline_text", "string expected, got number" },
-    { { multi_content = { { document = { source = { inline_data = {} } } } } }, "multi_content[1].document.source.inline_data", "string expected, got table" },
+    {
+      { multi_content = { { document = { source = 1 } } } },
+      "multi_content[1].document.source",
+      "table expected, got number",
+    },
+    {
+      { multi_content = { { document = { source = { inline_text = 1 } } } } },
+      "multi_content[1].document.source.inline_text",
+      "string expected, got number",
+    },
+    {
+      { multi_content = { { document = { source = { inline_data = {} } } } } },
+      "multi_content[1].document.source.inline_data",
+      "string expected, got table",
+    },
     { { reasoning_content = 3 }, "reasoning_content", "string expected, got number" },
     { { tool_calls = "x" }, "tool_calls", "table expected, got string" },
     { { tool_calls = { id = "c1" } }, "tool_calls", "list of calls expected, got a table with other keys" },
     { { tool_calls = { "x" } }, "tool_calls[1]", "table expected, got string" },
-    { { tool_calls = { {}, { ["function"] = "f" } } }, "tool_calls[2].function", "table expected, got string" },
-    { { tool_calls = { { ["function"] = { name = 1 } } } }, "tool_calls[1].function.name", "string expected, got number" },
-    { { tool_calls = { { ["function"] = { arguments = 1 } } } }, "tool_calls[1].function.arguments", "string expected, got number" },
+    {
+      { tool_calls = { {}, { ["function"] = "f" } } },
+      "tool_calls[2].function",
+      "table expected, got string",
+    },
+    {
+      { tool_calls = { { ["function"] = { name = 1 } } } },
+      "tool_calls[1].function.name",
+      "string expected, got number",
+    },
+    {
+      { tool_calls = { { ["function"] = { arguments = 1 } } } },
+      "tool_calls[1].function.arguments",
+      "string expected, got number",
+    },
     { { function_call = "f" }, "function_call", "table expected, got string" },
     { { function_call = { name = {} } }, "function_call.name", "string expected, got table" },
     { { function_call = { arguments = false } }, "function_call.arguments", "string expected, got boolean" },
@@ -113,7 +176,11 @@ describe("an error", function()
     { { usage = 4 }, "usage", "table expected, got number" },
     { { usage = { input_tokens = "7" } }, "usage.input_tokens", "number expected, got string" },
     { { usage = { cached_input_tokens = {} } }, "usage.cached_input_tokens", "number expected, got table" },
-    { { usage = { cached_write_tokens = true } }, "usage.cached_write_tokens", "number expected, got boolean" },
+    {
+      { usage = { cached_write_tokens = true } },
+      "usage.cached_write_tokens",
+      "number expected, got boolean",
+    },
     { { usage = { output_tokens = "many" } }, "usage.output_tokens", "number expected, got string" },
     { { usage = { reasoning_tokens = "0x10" } }, "usage.reasoning_tokens", "number expected, got string" },
     { { usage = { output_tokens = 1.5 } }, "usage.output_tokens", "integer within +-2^53 expected, got 1.5" },
@@ -152,7 +219,10 @@ describe("an error", function()
     end
     local ok, text = pcall(estimator.estimate_message_tokens, estimator, bad[2])
     assert.is_false(ok)
-    assert.equal("bad argument #1 to 'estimate_message_tokens' (message.content: string or list of parts expected, got number)", text)
+    assert.equal(
+      "bad argument #1 to 'estimate_message_tokens' (message.content: string or list of parts expected, got number)",
+      text
+    )
   end)
 
   it("says where in the caller's file", function()
@@ -166,37 +236,87 @@ describe("an error", function()
   it("says when a list was expected and one message came, and the other way round", function()
     local message = { role = "user", content = "x" }
     local expected = "bad argument #1 to '%s' (list of messages expected, got one message (it has a role))"
-    for _, name in ipairs { "split_index_for_keep", "first_index_in_budget", "new_estimator", "new_slice_estimator" } do
+    for _, name in ipairs {
+      "split_index_for_keep",
+      "first_index_in_budget",
+      "new_estimator",
+      "new_slice_estimator",
+    } do
       local ok, text = pcall(compaction[name], message, 10)
       assert.is_false(ok)
       assert.equal(expected:format(name), text)
     end
-    assert.equal("bad argument #1 to 'estimate_message_tokens' (one message expected, got a list)", message_error { message })
-    assert.equal("bad argument #1 to 'split_index_for_keep' (messages[3]: one message expected, got a list)", list_error { message })
+    assert.equal(
+      "bad argument #1 to 'estimate_message_tokens' (one message expected, got a list)",
+      message_error { message }
+    )
+    assert.equal(
+      "bad argument #1 to 'split_index_for_keep' (messages[3]: one message expected, got a list)",
+      list_error { message }
+    )
   end)
 
   it("says when a table is no list", function()
     local ok, text = pcall(compaction.new_estimator, { messages = {} })
     assert.is_false(ok)
-    assert.equal("bad argument #1 to 'new_estimator' (list of messages expected, got a table with other keys)", text)
+    assert.equal(
+      "bad argument #1 to 'new_estimator' (list of messages expected, got a table with other keys)",
+      text
+    )
   end)
 
   it("says what came instead of an argument", function()
     local function text(f, ...)
       return select(2, pcall(f, ...))
     end
-    assert.equal("bad argument #1 to 'split_index_for_keep' (table expected, got nil)", text(compaction.split_index_for_keep, nil, 1))
-    assert.equal("bad argument #1 to 'split_index_for_keep' (table expected, got string)", text(compaction.split_index_for_keep, "x", 1))
-    assert.equal("bad argument #2 to 'split_index_for_keep' (number expected, got no value)", text(compaction.split_index_for_keep, {}))
-    assert.equal("bad argument #2 to 'first_index_in_budget' (number expected, got string)", text(compaction.first_index_in_budget, {}, "1"))
-    assert.equal("bad argument #1 to 'estimate_message_tokens' (table expected, got no value)", text(compaction.estimate_message_tokens))
-    assert.equal("bad argument #1 to 'new_estimator' (table or iterator expected, got no value)", text(compaction.new_estimator))
-    assert.equal("bad argument #1 to 'new_slice_estimator' (table expected, got function)", text(compaction.new_slice_estimator, print))
-    assert.equal("bad argument #1 to 'new_estimator' (messages[1]: table expected, got number)", text(compaction.new_estimator, ipairs { 5 }))
-    assert.equal("bad argument #3 to 'should_compact' (number expected, got nil)", text(compaction.should_compact, 1, 1, nil, 1))
-    assert.equal("bad argument #1 to 'should_compact' (integer within +-2^53 expected, got 1.5)", text(compaction.should_compact, 1.5, 1, 1, 1))
-    assert.equal("bad argument #4 to 'should_compact' (number expected, got string)", text(compaction.should_compact, 1, 1, 1, "1"))
-    assert.equal("bad argument #5 to 'should_compact' (number expected, got string)", text(compaction.should_compact, 1, 1, 1, 1, "0.9"))
+    assert.equal(
+      "bad argument #1 to 'split_index_for_keep' (table expected, got nil)",
+      text(compaction.split_index_for_keep, nil, 1)
+    )
+    assert.equal(
+      "bad argument #1 to 'split_index_for_keep' (table expected, got string)",
+      text(compaction.split_index_for_keep, "x", 1)
+    )
+    assert.equal(
+      "bad argument #2 to 'split_index_for_keep' (number expected, got no value)",
+      text(compaction.split_index_for_keep, {})
+    )
+    assert.equal(
+      "bad argument #2 to 'first_index_in_budget' (number expected, got string)",
+      text(compaction.first_index_in_budget, {}, "1")
+    )
+    assert.equal(
+      "bad argument #1 to 'estimate_message_tokens' (table expected, got no value)",
+      text(compaction.estimate_message_tokens)
+    )
+    assert.equal(
+      "bad argument #1 to 'new_estimator' (table or iterator expected, got no value)",
+      text(compaction.new_estimator)
+    )
+    assert.equal(
+      "bad argument #1 to 'new_slice_estimator' (table expected, got function)",
+      text(compaction.new_slice_estimator, print)
+    )
+    assert.equal(
+      "bad argument #1 to 'new_estimator' (messages[1]: table expected, got number)",
+      text(compaction.new_estimator, ipairs { 5 })
+    )
+    assert.equal(
+      "bad argument #3 to 'should_compact' (number expected, got nil)",
+      text(compaction.should_compact, 1, 1, nil, 1)
+    )
+    assert.equal(
+      "bad argument #1 to 'should_compact' (integer within +-2^53 expected, got 1.5)",
+      text(compaction.should_compact, 1.5, 1, 1, 1)
+    )
+    assert.equal(
+      "bad argument #4 to 'should_compact' (number expected, got string)",
+      text(compaction.should_compact, 1, 1, 1, "1")
+    )
+    assert.equal(
+      "bad argument #5 to 'should_compact' (number expected, got string)",
+      text(compaction.should_compact, 1, 1, 1, 1, "0.9")
+    )
   end)
 
   it("looks at cheap arguments first", function()
@@ -226,7 +346,10 @@ describe("a list", function()
     assert.is_false(ok)
     assert.equal("bad argument #1 to 'split_index_for_keep' (messages[2]: table expected, got nil)", text)
     local parts = { { text = "x" }, nil, { text = "x" } }
-    assert.equal("bad argument #1 to 'estimate_message_tokens' (message.content[2]: table expected, got nil)", message_error { role = "user", content = parts })
+    assert.equal(
+      "bad argument #1 to 'estimate_message_tokens' (message.content[2]: table expected, got nil)",
+      message_error { role = "user", content = parts }
+    )
   end)
 
   it("may carry fields of its own", function()
@@ -261,10 +384,29 @@ describe("__index and __len", function()
   end
 
   local messages = {
-    { role = "user", content = ("x"):rep(70), multi_content = { { text = "ab" }, { image_url = { url = "u" } }, { document = { source = { inline_text = "abc", inline_data = "d" } } } } },
-    { role = "assistant", reasoning_content = "why", tool_calls = { { ["function"] = { name = "f", arguments = "{}" } } }, model = "m", usage = { input_tokens = 100, output_tokens = 10 } },
+    {
+      role = "user",
+      content = ("x"):rep(70),
+      multi_content = {
+        { text = "ab" },
+        { image_url = { url = "u" } },
+        { document = { source = { inline_text = "abc", inline_data = "d" } } },
+      },
+    },
+    {
+      role = "assistant",
+      reasoning_content = "why",
+      tool_calls = { { ["function"] = { name = "f", arguments = "{}" } } },
+      model = "m",
+      usage = { input_tokens = 100, output_tokens = 10 },
+    },
     { role = "tool", content = ("x"):rep(3500) },
-    { role = "assistant", function_call = { name = "f", arguments = "{}" }, model = "m", usage = { input_tokens = 1316, output_tokens = 10 } },
+    {
+      role = "assistant",
+      function_call = { name = "f", arguments = "{}" },
+      model = "m",
+      usage = { input_tokens = 1316, output_tokens = 10 },
+    },
     { role = "user", content = { { text = ("x"):rep(70) } } },
   }
 
@@ -272,12 +414,24 @@ describe("__index and __len", function()
     local through = proxy(messages)
     assert.equal(1.2, compaction.new_estimator(through):scale())
     for i, message in ipairs(messages) do
-      assert.equal(compaction.estimate_message_tokens(message), compaction.estimate_message_tokens(proxy(message)))
-      assert.equal(compaction.estimate_message_tokens(message), compaction.estimate_message_tokens(through[i]))
+      assert.equal(
+        compaction.estimate_message_tokens(message),
+        compaction.estimate_message_tokens(proxy(message))
+      )
+      assert.equal(
+        compaction.estimate_message_tokens(message),
+        compaction.estimate_message_tokens(through[i])
+      )
     end
     for budget = 0, 5000, 50 do
-      assert.equal(compaction.split_index_for_keep(messages, budget), compaction.split_index_for_keep(through, budget))
-      assert.equal(compaction.first_index_in_budget(messages, budget), compaction.first_index_in_budget(through, budget))
+      assert.equal(
+        compaction.split_index_for_keep(messages, budget),
+        compaction.split_index_for_keep(through, budget)
+      )
+      assert.equal(
+        compaction.first_index_in_budget(messages, budget),
+        compaction.first_index_in_budget(through, budget)
+      )
     end
   end)
 
@@ -296,7 +450,10 @@ describe("__index and __len", function()
     for i = 1, 1000 do
       long[i] = messages[i % #messages + 1]
     end
-    assert.equal(compaction.split_index_for_keep(long, 20000), compaction.split_index_for_keep(proxy(long), 20000))
+    assert.equal(
+      compaction.split_index_for_keep(long, 20000),
+      compaction.split_index_for_keep(proxy(long), 20000)
+    )
   end)
 
   it("let an error of theirs pass", function()
@@ -348,8 +505,29 @@ describe("numbers", function()
   it("reach to 2^53 either way", function()
     assert.equal(9007199254740992 + 5, reported(2 ^ 53))
     assert.equal(5, reported(-2 ^ 53))
-    assert.equal(5, compaction.split_index_for_keep({ { role = "user" }, { role = "user" }, { role = "user" }, { role = "user" } }, 2 ^ 53))
-    for _, n in ipairs { 2 ^ 53 + 2, -2 ^ 53 - 2, 2 ^ 62, 2 ^ 63, -2 ^ 63, 2 ^ 64, 1e308, -1e308, 1 / 0, -1 / 0, 0 / 0, 0.5, -0.5, 1e-300 } do
+    assert.equal(
+      5,
+      compaction.split_index_for_keep(
+        { { role = "user" }, { role = "user" }, { role = "user" }, { role = "user" } },
+        2 ^ 53
+      )
+    )
+    for _, n in ipairs {
+      2 ^ 53 + 2,
+      -2 ^ 53 - 2,
+      2 ^ 62,
+      2 ^ 63,
+      -2 ^ 63,
+      2 ^ 64,
+      1e308,
+      -1e308,
+      1 / 0,
+      -1 / 0,
+      0 / 0,
+      0.5,
+      -0.5,
+      1e-300,
+    } do
       local ok, text = pcall(reported, n)
       assert.is_false(ok)
       assert.matches("message%.usage%.output_tokens: integer within %+%-2%^53 expected, got ", text)
@@ -380,7 +558,13 @@ describe("numbers", function()
 
   it("do not overflow in sums", function()
     local huge = 2 ^ 53
-    local usage = { input_tokens = huge, cached_input_tokens = huge, cached_write_tokens = huge, output_tokens = huge, reasoning_tokens = -huge }
+    local usage = {
+      input_tokens = huge,
+      cached_input_tokens = huge,
+      cached_write_tokens = huge,
+      output_tokens = huge,
+      reasoning_tokens = -huge,
+    }
     local list = {}
     for i = 1, 3000 do
       list[i] = { role = "assistant", usage = usage }
@@ -390,7 +574,15 @@ describe("numbers", function()
     assert.equal(3001, compaction.first_index_in_budget(list, huge))
     assert.is_true(compaction.should_compact(huge, huge, huge, huge))
     assert.is_false(compaction.should_compact(-huge, -huge, -huge, huge))
-    local falling = { role = "assistant", usage = { input_tokens = huge, cached_input_tokens = -huge, cached_write_tokens = 1, output_tokens = -huge } }
+    local falling = {
+      role = "assistant",
+      usage = {
+        input_tokens = huge,
+        cached_input_tokens = -huge,
+        cached_write_tokens = 1,
+        output_tokens = -huge,
+      },
+    }
     assert.equal(1, compaction.new_estimator({ falling, list[1], falling, list[1] }):scale())
   end)
 end)
@@ -478,8 +670,14 @@ describe("hostile input", function()
       parts[i] = { text = "abcdefg", image_url = {} }
       calls[i] = { ["function"] = { name = "abcdefg" } }
     end
-    assert.equal(5 + 20000 * 1502 + 40000, compaction.estimate_message_tokens { role = "user", content = parts, tool_calls = calls })
-    assert.equal(5 + 9586980, compaction.estimate_message_tokens { role = "user", content = ("\0\255"):rep(2 ^ 24) })
+    assert.equal(
+      5 + 20000 * 1502 + 40000,
+      compaction.estimate_message_tokens { role = "user", content = parts, tool_calls = calls }
+    )
+    assert.equal(
+      5 + 9586980,
+      compaction.estimate_message_tokens { role = "user", content = ("\0\255"):rep(2 ^ 24) }
+    )
   end)
 
   it("may change under the reader", function()
@@ -504,7 +702,10 @@ describe("hostile input", function()
       if n > 0 then
         return 1 + deep(n - 1)
       end
-      return compaction.estimate_message_tokens { role = "user", content = { { document = { source = { inline_text = "abcdefg" } } } } }
+      return compaction.estimate_message_tokens {
+        role = "user",
+        content = { { document = { source = { inline_text = "abcdefg" } } } },
+      }
     end
     assert.equal(157, deep(150))
   end)

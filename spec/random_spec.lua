@@ -31,7 +31,11 @@ local function conversation(random)
       model = maybe(40, ({ "a", "b", "" })[random(3) + 1]),
       tool_calls = maybe(20, { { ["function"] = { name = "f", arguments = text() } }, {} }),
       function_call = maybe(5, { name = "g", arguments = text() }),
-      multi_content = maybe(10, { { text = text() }, { image_url = maybe(50, {}), file = maybe(50, {}) }, { document = { source = { inline_text = text(), inline_data = maybe(50, "x") } } } }),
+      multi_content = maybe(10, {
+        { text = text() },
+        { image_url = maybe(50, {}), file = maybe(50, {}) },
+        { document = { source = { inline_text = text(), inline_data = maybe(50, "x") } } },
+      }),
     }
     prompt = prompt + random(2000) - 200
     message.usage = maybe(50, {
@@ -58,8 +62,14 @@ describe("random conversations", function()
       end
       for _ = 1, 10 do
         local budget = random(random(2) == 0 and 500 or 20000) - 5
-        assert.equal(plain.split_index_for_keep(messages, budget), compaction.split_index_for_keep(messages, budget))
-        assert.equal(plain.first_index_in_budget(messages, budget), compaction.first_index_in_budget(messages, budget))
+        assert.equal(
+          plain.split_index_for_keep(messages, budget),
+          compaction.split_index_for_keep(messages, budget)
+        )
+        assert.equal(
+          plain.first_index_in_budget(messages, budget),
+          compaction.first_index_in_budget(messages, budget)
+        )
       end
     end)
   end

@@ -16,7 +16,7 @@ count() { # count WHAT STATUS: reads the log's closing line, prints what failed
     p=${p:-0}
     f=$((${f:-0} + 1))
   fi
-  [ "$f" = 0 ] || cat "$log"
+  [ "$f" = 0 ] || grep -avE '^[-+*]+$' "$log"
   printf '%-10s %s passed, %s failed\n' "$1" "$p" "$f"
   passed=$((passed + p))
   failed=$((failed + f))

@@ -36,51 +36,120 @@ describe("the heuristic size of a message", function()
   end)
 
   it("counts bytes, not characters", function()
-    assert.equal(5 + 6, estimate { role = "user", content = "\208\180\208\176\208\189\208\189\209\139\208\181 \240\159\152\128\226\130\172\194\181" })
+    assert.equal(
+      5 + 6,
+      estimate {
+        role = "user",
+        content = "\208\180\208\176\208\189\208\189\209\139\208\181 \240\159\152\128\226\130\172\194\181",
+      }
+    )
     assert.equal(5 + 2, estimate { role = "user", content = "\0\255\0\254\0\253\0" })
   end)
 
   it("counts content, reasoning, texts and calls", function()
     assert.equal(5 + 10, estimate { role = "assistant", content = text(35) })
     assert.equal(5 + 10, estimate { role = "assistant", reasoning_content = text(35) })
-    assert.equal(5 + 10, estimate { role = "user", multi_content = { { type = "text", text = text(30) }, { text = text(5) } } })
-    assert.equal(5 + 10, estimate { role = "user", multi_content = { { type = "document", document = { source = { inline_text = text(35) } } } } })
-    assert.equal(5 + 10, estimate { role = "assistant", tool_calls = { { id = text(99), ["function"] = { name = text(4), arguments = text(20) } }, { ["function"] = { name = text(11) } } } })
-    assert.equal(5 + 10, estimate { role = "assistant", function_call = { name = text(14), arguments = text(21) } })
+    assert.equal(
+      5 + 10,
+      estimate { role = "user", multi_content = { { type = "text", text = text(30) }, { text = text(5) } } }
+    )
+    assert.equal(
+      5 + 10,
+      estimate {
+        role = "user",
+        multi_content = { { type = "document", document = { source = { inline_text = text(35) } } } },
+      }
+    )
+    assert.equal(
+      5 + 10,
+      estimate {
+        role = "assistant",
+        tool_calls = {
+          { id = text(99), ["function"] = { name = text(4), arguments = text(20) } },
+          { ["function"] = { name = text(11) } },
+        },
+      }
+    )
+    assert.equal(
+      5 + 10,
+      estimate { role = "assistant", function_call = { name = text(14), arguments = text(21) } }
+    )
   end)
 
   it("adds up all of them before it divides", function()
-    assert.equal(5 + 4, estimate {
-      role = "assistant",
-      content = text(2),
-      reasoning_content = text(2),
-      multi_content = { { text = text(2) }, { document = { source = { inline_text = text(2) } } } },
-      tool_calls = { { ["function"] = { name = text(2), arguments = text(2) } } },
-      function_call = { name = text(2), arguments = text(2) },
-    })
+    assert.equal(
+      5 + 4,
+      estimate {
+        role = "assistant",
+        content = text(2),
+        reasoning_content = text(2),
+        multi_content = { { text = text(2) }, { document = { source = { inline_text = text(2) } } } },
+        tool_calls = { { ["function"] = { name = text(2), arguments = text(2) } } },
+        function_call = { name = text(2), arguments = text(2) },
+      }
+    )
   end)
 
   it("counts no other field", function()
-    assert.equal(5, estimate { role = "tool", tool_call_id = text(99), name = text(99), id = text(99), arguments = text(99), text = text(99) })
-    assert.equal(5, estimate { role = "user", multi_content = { { type = text(99), detail = text(99), document = { name = text(99), mime_type = text(99) } } } })
+    assert.equal(
+      5,
+      estimate {
+        role = "tool",
+        tool_call_id = text(99),
+        name = text(99),
+        id = text(99),
+        arguments = text(99),
+        text = text(99),
+      }
+    )
+    assert.equal(
+      5,
+      estimate {
+        role = "user",
+        multi_content = {
+          { type = text(99), detail = text(99), document = { name = text(99), mime_type = text(99) } },
+        },
+      }
+    )
   end)
 
   it("adds 1500 for an image, a file, or a document's data", function()
     assert.equal(1505, estimate { role = "user", multi_content = { { image_url = { url = text(9999) } } } })
-    assert.equal(1505, estimate { role = "user", multi_content = { { image_url = "https://example.org/a.png" } } })
+    assert.equal(
+      1505,
+      estimate { role = "user", multi_content = { { image_url = "https://example.org/a.png" } } }
+    )
     assert.equal(1505, estimate { role = "user", multi_content = { { file = { path = "a.pdf" } } } })
-    assert.equal(1505, estimate { role = "user", multi_content = { { document = { source = { inline_data = text(9999) } } } } })
-    assert.equal(5, estimate { role = "user", multi_content = { { document = { source = { inline_data = "" } } } } })
+    assert.equal(
+      1505,
+      estimate { role = "user", multi_content = { { document = { source = { inline_data = text(9999) } } } } }
+    )
+    assert.equal(
+      5,
+      estimate { role = "user", multi_content = { { document = { source = { inline_data = "" } } } } }
+    )
   end)
 
   it("counts one attachment for a part with an image and a file, and its document beside it", function()
     assert.equal(1505, estimate { role = "user", multi_content = { { image_url = {}, file = {} } } })
-    assert.equal(3005, estimate { role = "user", multi_content = { { image_url = {}, file = {}, document = { source = { inline_data = "x" } } } } })
+    assert.equal(
+      3005,
+      estimate {
+        role = "user",
+        multi_content = { { image_url = {}, file = {}, document = { source = { inline_data = "x" } } } },
+      }
+    )
     assert.equal(3005, estimate { role = "user", multi_content = { { image_url = {} }, { file = {} } } })
   end)
 
   it("takes the text and the data of one document", function()
-    assert.equal(1507, estimate { role = "user", multi_content = { { document = { source = { inline_text = text(7), inline_data = "x" } } } } })
+    assert.equal(
+      1507,
+      estimate {
+        role = "user",
+        multi_content = { { document = { source = { inline_text = text(7), inline_data = "x" } } } },
+      }
+    )
   end)
 
   it("reads content that is a list of parts as multi_content", function()
@@ -150,8 +219,14 @@ describe("calibration", function()
   end)
 
   it("takes every prompt count into the prompt of an anchor", function()
-    local a = { role = "assistant", usage = { input_tokens = 40, cached_input_tokens = 50, cached_write_tokens = 10, output_tokens = 10 } }
-    local b = { role = "assistant", usage = { input_tokens = 6, cached_input_tokens = 1000, cached_write_tokens = 310, output_tokens = 10 } }
+    local a = {
+      role = "assistant",
+      usage = { input_tokens = 40, cached_input_tokens = 50, cached_write_tokens = 10, output_tokens = 10 },
+    }
+    local b = {
+      role = "assistant",
+      usage = { input_tokens = 6, cached_input_tokens = 1000, cached_write_tokens = 310, output_tokens = 10 },
+    }
     assert.equal(1206 / 1005, scale(a, tool, b))
   end)
 
@@ -171,7 +246,8 @@ describe("calibration", function()
   end)
 
   it("never takes an answer below nothing", function()
-    local a = { role = "assistant", usage = { input_tokens = 110, output_tokens = 20, reasoning_tokens = 90 } }
+    local a =
+      { role = "assistant", usage = { input_tokens = 110, output_tokens = 20, reasoning_tokens = 90 } }
     assert.equal(1206 / 1005, scale(a, tool, anchor(110 + 1206, 1)))
   end)
 
@@ -195,10 +271,7 @@ describe("calibration", function()
   end)
 
   it("goes on from the newer anchor after a discarded window", function()
-    assert.equal(
-      1206 / 1005,
-      scale(anchor(9000, 10), tool, anchor(100, 10), tool, anchor(110 + 1206, 10))
-    )
+    assert.equal(1206 / 1005, scale(anchor(9000, 10), tool, anchor(100, 10), tool, anchor(110 + 1206, 10)))
   end)
 
   it("discards windows between two models", function()
@@ -209,7 +282,10 @@ describe("calibration", function()
     assert.equal(1206 / 1005, scale(named(100, "a"), tool, named(1316, "a")))
     assert.equal(1206 / 1005, scale(named(100, ""), tool, named(1316, "b")))
     assert.equal(1206 / 1005, scale(named(100, "a"), tool, named(1316, nil)))
-    assert.equal(1, scale(named(100, "anthropic/claude-sonnet-4.5"), tool, named(1316, "anthropic/claude-sonnet-4.6")))
+    assert.equal(
+      1,
+      scale(named(100, "anthropic/claude-sonnet-4.5"), tool, named(1316, "anthropic/claude-sonnet-4.6"))
+    )
   end)
 
   it("looks at the anchors' models only", function()
@@ -249,10 +325,15 @@ describe("new_estimator", function()
     assert.equal(expected, compaction.new_estimator(ipairs(messages)):scale())
     assert.equal(expected, compaction.new_estimator(next, messages):scale())
     local i = 0
-    assert.equal(expected, compaction.new_estimator(function()
-      i = i + 1
-      return messages[i]
-    end):scale())
+    assert.equal(
+      expected,
+      compaction
+        .new_estimator(function()
+          i = i + 1
+          return messages[i]
+        end)
+        :scale()
+    )
   end)
 
   it("hands state and control to the iterator", function()
@@ -282,8 +363,14 @@ describe("new_estimator", function()
   it("prints its scale", function()
     assert.equal("compaction.Estimator(scale 1.20)", tostring(compaction.new_estimator(messages)))
     assert.equal("compaction.Estimator(scale 1.00)", tostring(compaction.new_estimator {}))
-    assert.equal("compaction.Estimator(scale 0.75)", tostring(compaction.new_estimator { anchor(100, 10), message("tool", 3500), anchor(120, 10) }))
-    assert.equal("compaction.Estimator(scale 1.51)", tostring(compaction.new_estimator { anchor(100, 10), message("tool", 3500), anchor(110 + 1513, 10) }))
+    assert.equal(
+      "compaction.Estimator(scale 0.75)",
+      tostring(compaction.new_estimator { anchor(100, 10), message("tool", 3500), anchor(120, 10) })
+    )
+    assert.equal(
+      "compaction.Estimator(scale 1.51)",
+      tostring(compaction.new_estimator { anchor(100, 10), message("tool", 3500), anchor(110 + 1513, 10) })
+    )
   end)
 
   it("keeps what it learned when the list changes", function()

@@ -17,8 +17,8 @@ static bool same_model(uint64_t a, uint64_t b) { return a == 0 || b == 0 || a ==
 /* m is an anchor: learn from the window that ends with it. */
 static void close_window(cpt_calibration *c, const cpt_message *m) {
   int64_t measured = sat_sub(sat_sub(m->prompt, c->base), c->reported);
-  if (measured <= 0) return;   /* the prompt was rebuilt between the anchors */
-  if (c->guessed <= 0) return; /* nothing to compare with */
+  if (measured <= 0) return;                   /* the prompt was rebuilt between the anchors */
+  if (c->guessed <= 0) return;                 /* nothing to compare with */
   if (!same_model(c->model, m->model)) return; /* two tokenizers in one difference */
   c->measured = sat_add(c->measured, measured);
   c->estimated = sat_add(c->estimated, c->guessed);

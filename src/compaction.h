@@ -78,9 +78,9 @@ typedef struct cpt_message {
   int64_t reasoning;
   uint64_t model;
   uint32_t attachments;
-  uint8_t role;           /* a cpt_role */
+  uint8_t role;            /* a cpt_role */
   uint8_t keeps_reasoning; /* 1: its reasoning is stored with it and sent again */
-  uint16_t reserved;      /* 0 */
+  uint16_t reserved;       /* 0 */
 } cpt_message;
 
 /* Make *m the digest of an empty message. */

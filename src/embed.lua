@@ -15,7 +15,9 @@ local function literal(text)
     if line ~= "" then
       local escaped = line:gsub('[\\"\n?]', escapes)
       -- three octal digits always end the escape, whatever digit follows
-      escaped = escaped:gsub("[^\32-\126]", function(c) return ("\\%03o"):format(c:byte()) end)
+      escaped = escaped:gsub("[^\32-\126]", function(c)
+        return ("\\%03o"):format(c:byte())
+      end)
       lines[#lines + 1] = '    "' .. escaped .. '"'
     end
   end

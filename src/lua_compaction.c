@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* A frame for one argument: { function, number } inside { argument's name }. */
-#define ARGUMENT(place, function, number, name)     \
-  const where place##_function = {NULL, function, number}; \
+#define ARGUMENT(place, function, number, name)                                                    \
+  const where place##_function = {NULL, function, number};                                         \
   const where place = {&place##_function, name, 0}
 
 static int64_t check_tokens(lua_State *L, int index, const char *function, const char *name) {

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 #if LUA_VERSION_NUM < 502
-#define compat_rawlen(L, i) ((lua_Integer)lua_objlen(L, i))
+#define compat_rawlen(L, i)     ((lua_Integer)lua_objlen(L, i))
 #define compat_check_version(L) ((void)(L))
 #else
-#define compat_rawlen(L, i) ((lua_Integer)lua_rawlen(L, i))
+#define compat_rawlen(L, i)     ((lua_Integer)lua_rawlen(L, i))
 #define compat_check_version(L) luaL_checkversion(L)
 #endif
 
@@ -19,17 +19,17 @@
 /* Numbers are doubles there, and a lua_Integer may have 32 bits. */
 #define compat_push_int64(L, n) lua_pushnumber(L, (lua_Number)(n))
 #define compat_is_integer(L, i) 0
-#define compat_rawget(L, t) (lua_rawget(L, t), lua_type(L, -1))
-#define compat_gettable(L, t) (lua_gettable(L, t), lua_type(L, -1))
+#define compat_rawget(L, t)     (lua_rawget(L, t), lua_type(L, -1))
+#define compat_gettable(L, t)   (lua_gettable(L, t), lua_type(L, -1))
 /* The range of rawgeti's index. */
-#define COMPAT_MAX_INDEX INT32_MAX
+#define COMPAT_MAX_INDEX        INT32_MAX
 #define compat_rawgeti(L, t, i) lua_rawgeti(L, t, (int)(i))
 #else
 #define compat_push_int64(L, n) lua_pushinteger(L, (lua_Integer)(n))
 #define compat_is_integer(L, i) lua_isinteger(L, i)
-#define compat_rawget(L, t) lua_rawget(L, t)
-#define compat_gettable(L, t) lua_gettable(L, t)
-#define COMPAT_MAX_INDEX (INT64_MAX / 1024)
+#define compat_rawget(L, t)     lua_rawget(L, t)
+#define compat_gettable(L, t)   lua_gettable(L, t)
+#define COMPAT_MAX_INDEX        (INT64_MAX / 1024)
 #define compat_rawgeti(L, t, i) lua_rawgeti(L, t, i)
 #endif
 

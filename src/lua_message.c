@@ -10,16 +10,14 @@
 #include <string.h>
 
 /* All fields that are read, grouped by the table they stand in: the groups below are ranges. */
-#define KEYS(X)                                                                            \
-  X(role) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)  \
-  X(model) X(usage)                                                                        \
-  X(text) X(image_url) X(file) X(document)                                                 \
-  X(source)                                                                                \
-  X(inline_text) X(inline_data)                                                            \
-  X(function)                                                                              \
-  X(name) X(arguments)                                                                     \
-  X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)           \
-  X(reasoning_tokens)
+#define KEYS(X)                                                                                    \
+  X(role)                                                                                          \
+  X(content)                                                                                       \
+  X(multi_content)                                                                                 \
+  X(reasoning_content) X(tool_calls) X(function_call) X(model) X(usage) X(text) X(image_url)       \
+      X(file) X(document) X(source) X(inline_text) X(inline_data) X(function) X(name) X(arguments) \
+          X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)           \
+              X(reasoning_tokens)
 
 #define X(name) KEY_##name,
 enum key { KEYS(X) KEY_COUNT };
@@ -55,7 +53,8 @@ static bool is_argument(const where *at) { return at->up->up == NULL && at->inde
 
 int bad_value(lua_State *L, const where *at, const char *complaint, ...) {
   const where *function = at;
-  while (function->up != NULL) function = function->up;
+  while (function->up != NULL)
+    function = function->up;
   luaL_checkstack(L, STACK_SLOTS, "compaction");
   luaL_Buffer b;
   luaL_buffinit(L, &b);
@@ -198,8 +197,8 @@ typedef void read_field(lua_State *L, int index, enum key key, void *into, const
 
 /* Read the fields first to last of the table at an absolute index. Values are left on the
  * stack until the last is read: that is one call less for each. */
-static void read_fields(lua_State *L, int table, enum access access, enum key first,
-                        enum key last, read_field *read, void *into, const where *at) {
+static void read_fields(lua_State *L, int table, enum access access, enum key first, enum key last,
+                        read_field *read, void *into, const where *at) {
   int top = lua_gettop(L);
   for (int key = (int)first, index = top + 1; key <= (int)last; key++, index++) {
     if (push_field(L, table, access, (enum key)key) != LUA_TNIL)
@@ -303,8 +302,7 @@ struct part {
   bool binary; /* an image or a file, or both: one attachment */
 };
 
-static void read_part_field(lua_State *L, int index, enum key key, void *into,
-                            const where *table) {
+static void read_part_field(lua_State *L, int index, enum key key, void *into, const where *table) {
   where here = {table, key_names[key], 0};
   struct part *part = into;
   switch (key) {
@@ -355,8 +353,7 @@ static void read_function(lua_State *L, int index, cpt_message *m, const where *
     read_fields(L, index, access, KEY_name, KEY_arguments, read_function_field, m, at);
 }
 
-static void read_call_field(lua_State *L, int index, enum key key, void *into,
-                            const where *call) {
+static void read_call_field(lua_State *L, int index, enum key key, void *into, const where *call) {
   where here = {call, key_names[key], 0};
   read_function(L, index, into, &here);
 }
@@ -392,7 +389,8 @@ static void read_usage(lua_State *L, int index, cpt_message *m, const where *at)
   enum access access = opt_table(L, index, at);
   if (access == ABSENT) return;
   cpt_usage usage = {0};
-  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, &usage, at);
+  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, &usage,
+              at);
   cpt_set_usage(m, &usage);
 }
 

@@ -53,8 +53,8 @@ void reserve_stack(lua_State *L);
  * Needs reserve_stack. */
 void read_message(lua_State *L, int index, cpt_message *m, const where *at);
 
-/* Reserves the stack. The argument at an absolute index must be a list of messages. One message, told by its
- * role, is an error that says so. Honours __len and __index on every version. */
+/* Reserves the stack. The argument at an absolute index must be a list of messages. One message,
+ * told by its role, is an error that says so. Honours __len and __index on every version. */
 message_list check_messages(lua_State *L, int index, const where *at);
 
 /* Read message i of the list, from 1, into *m. */

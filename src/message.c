@@ -69,8 +69,8 @@ void cpt_set_model(cpt_message *m, const char *name, size_t bytes) {
 }
 
 void cpt_set_usage(cpt_message *m, const cpt_usage *usage) {
-  m->prompt = sat_add(sat_add(usage->input_tokens, usage->cached_input_tokens),
-                      usage->cached_write_tokens);
+  m->prompt =
+      sat_add(sat_add(usage->input_tokens, usage->cached_input_tokens), usage->cached_write_tokens);
   m->output = usage->output_tokens;
   m->reasoning = usage->reasoning_tokens;
 }

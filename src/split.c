@@ -4,7 +4,7 @@
 
 bool cpt_should_compact(int64_t input, int64_t output, int64_t added, int64_t limit,
                         double threshold) {
-  if (limit <= 0) return false;                  /* no limit known */
+  if (limit <= 0) return false; /* no limit known */
   if (!(threshold > 0.0 && threshold <= 1.0)) threshold = CPT_DEFAULT_THRESHOLD;
   int64_t used = sat_add(sat_add(input, output), added);
   return used > sat_trunc((double)limit * threshold);

@@ -45,7 +45,9 @@ end
 
 local function prompt_of(message)
   local usage = message.usage
-  return count(usage, "input_tokens") + count(usage, "cached_input_tokens") + count(usage, "cached_write_tokens")
+  return count(usage, "input_tokens")
+    + count(usage, "cached_input_tokens")
+    + count(usage, "cached_write_tokens")
 end
 
 -- The newest message whose usage gives an exact prompt, and how many windows lie between such.
@@ -107,7 +109,13 @@ local function print_roles(messages, estimator)
   for _, role in ipairs(order) do
     print(("  %-12s %8d %10s"):format(role, by_role[role].messages, thousands(by_role[role].tokens)))
   end
-  print(("  %-12s %8d %10s"):format("all", #messages, thousands(tokens_between(messages, estimator, 1, #messages))))
+  print(
+    ("  %-12s %8d %10s"):format(
+      "all",
+      #messages,
+      thousands(tokens_between(messages, estimator, 1, #messages))
+    )
+  )
 end
 
 local function main(path, limit)
@@ -156,7 +164,8 @@ local function main(path, limit)
   )
   print(
     ("cut          %s, to keep at most %s tokens verbatim"):format(
-      first_kept > #messages and "at the end" or ("before message %d (%s)"):format(first_kept, messages[first_kept].role),
+      first_kept > #messages and "at the end"
+        or ("before message %d (%s)"):format(first_kept, messages[first_kept].role),
       thousands(keep)
     )
   )

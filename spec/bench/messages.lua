@@ -23,7 +23,10 @@ function M.make(n, sizes)
         {
           id = id,
           type = "function",
-          ["function"] = { name = "read_file", arguments = '{"path":"src/import/reader.py","line":' .. turn .. "}" },
+          ["function"] = {
+            name = "read_file",
+            arguments = '{"path":"src/import/reader.py","line":' .. turn .. "}",
+          },
         },
       },
       model = "anthropic/claude-sonnet-4.5",

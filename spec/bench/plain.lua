@@ -94,11 +94,7 @@ local function calibrate(messages)
       local model = message.model or ""
       if open then
         local measured = prompt - base - in_window
-        if
-          measured > 0
-          and guessed > 0
-          and (model == window_model or model == "" or window_model == "")
-        then
+        if measured > 0 and guessed > 0 and (model == window_model or model == "" or window_model == "") then
           measured_sum = measured_sum + measured
           estimated_sum = estimated_sum + guessed
         end

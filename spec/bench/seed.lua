@@ -62,13 +62,7 @@ for _, n in ipairs { 1000, 10000 } do
   for _, row in ipairs(rows) do
     local ours, theirs = compare(row[2], row[3])
     print(
-      ("  %-26s %8d %8.0f %8.0f %6.2f ×"):format(
-        row[1],
-        n,
-        ours / n * 1e9,
-        theirs / n * 1e9,
-        ours / theirs
-      )
+      ("  %-26s %8d %8.0f %8.0f %6.2f ×"):format(row[1], n, ours / n * 1e9, theirs / n * 1e9, ours / theirs)
     )
   end
 end

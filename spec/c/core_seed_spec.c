@@ -117,8 +117,11 @@ static void sums_stop_at_the_ends(void **state) {
   assert_true(m.attachments == UINT32_MAX);
   assert_true(cpt_heuristic(&m) > 0);
   assert_true(cpt_estimate(&m, 1e300) == INT64_MAX);
-  cpt_set_usage(&m, &(cpt_usage){.input_tokens = INT64_MAX, .cached_input_tokens = INT64_MAX, .cached_write_tokens = 7,
-                                 .output_tokens = INT64_MAX, .reasoning_tokens = INT64_MIN});
+  cpt_set_usage(&m, &(cpt_usage){.input_tokens = INT64_MAX,
+                                 .cached_input_tokens = INT64_MAX,
+                                 .cached_write_tokens = 7,
+                                 .output_tokens = INT64_MAX,
+                                 .reasoning_tokens = INT64_MIN});
   assert_true(m.prompt == INT64_MAX);
   assert_true(cpt_reported(&m) == INT64_MAX);
   cpt_message many[3] = {m, m, m};
@@ -126,8 +129,10 @@ static void sums_stop_at_the_ends(void **state) {
   assert_int_equal(cpt_split_index_for_keep(many, 3, 100), 3);
   assert_int_equal(cpt_split_index_for_keep(many, 3, INT64_MAX), 3);
   assert_int_equal(cpt_first_index_in_budget(many, 3, INT64_MAX), 0);
-  cpt_set_usage(&m, &(cpt_usage){.input_tokens = INT64_MIN, .cached_input_tokens = INT64_MIN,
-                                 .output_tokens = INT64_MIN, .reasoning_tokens = INT64_MAX});
+  cpt_set_usage(&m, &(cpt_usage){.input_tokens = INT64_MIN,
+                                 .cached_input_tokens = INT64_MIN,
+                                 .output_tokens = INT64_MIN,
+                                 .reasoning_tokens = INT64_MAX});
   assert_false(cpt_is_anchor(&m));
   assert_true(cpt_reported(&m) == 0);
   assert_true(cpt_should_compact(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, 0.5));

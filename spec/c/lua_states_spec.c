@@ -17,9 +17,9 @@ int luaopen_compaction_core(lua_State *L);
 
 /* An allocator that counts, and refuses from its k-th new block on. */
 struct memory {
-  size_t used;   /* bytes handed out and not returned */
-  long calls;    /* allocations and growths so far */
-  long fail_at;  /* 0: never */
+  size_t used;  /* bytes handed out and not returned */
+  long calls;   /* allocations and growths so far */
+  long fail_at; /* 0: never */
 };
 
 static void *allocate(void *ud, void *block, size_t old, size_t size) {
@@ -60,7 +60,8 @@ static const char script[] =
     "    tool_calls = { { ['function'] = { name = 'f', arguments = '{}' } } },\n"
     "    usage = { input_tokens = i * i * 12, output_tokens = 40 } }\n"
     "end\n"
-    "local proxy = setmetatable({}, { __index = messages, __len = function() return #messages end })\n"
+    "local proxy = setmetatable({}, { __index = messages, __len = function() return #messages end "
+    "})\n"
     "local e = compaction.new_estimator(messages)\n"
     "local s = compaction.split_index_for_keep(messages, 2000)\n"
     "assert(s == compaction.split_index_for_keep(proxy, 2000))\n"

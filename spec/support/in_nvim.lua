@@ -2,7 +2,7 @@
 -- The module under test is found as a plugin's would be: lua/compaction/core.so on the runtimepath.
 vim.cmd "set runtimepath^=."
 package.path = "/usr/share/lua/5.1/?.lua;/usr/share/lua/5.1/?/init.lua;" .. package.path
-package.cpath = "/usr/lib/" .. (vim.loop.os_uname().machine) .. "-linux-gnu/lua/5.1/?.so;" .. package.cpath
+package.cpath = "/usr/lib/" .. vim.loop.os_uname().machine .. "-linux-gnu/lua/5.1/?.so;" .. package.cpath
 _G.arg = { [0] = "busted" }
 
 -- busted ends by os.exit when a spec fails and by returning when all pass.
