@@ -9,15 +9,19 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* All fields that are read, grouped by the table they stand in: the groups below are ranges. */
+/* All fields that are read, a line for each table they stand in: the lines are ranges. */
+/* clang-format off */
 #define KEYS(X)                                                                                    \
-  X(role)                                                                                          \
-  X(content)                                                                                       \
-  X(multi_content)                                                                                 \
-  X(reasoning_content) X(tool_calls) X(function_call) X(model) X(usage) X(text) X(image_url)       \
-      X(file) X(document) X(source) X(inline_text) X(inline_data) X(function) X(name) X(arguments) \
-          X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)           \
-              X(reasoning_tokens)
+  X(role) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)          \
+  X(model) X(usage)                                                                                \
+  X(text) X(image_url) X(file) X(document)                                                         \
+  X(source)                                                                                        \
+  X(inline_text) X(inline_data)                                                                    \
+  X(function)                                                                                      \
+  X(name) X(arguments)                                                                             \
+  X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)                   \
+  X(reasoning_tokens)
+/* clang-format on */
 
 #define X(name) KEY_##name,
 enum key { KEYS(X) KEY_COUNT };
