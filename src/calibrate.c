@@ -1,14 +1,25 @@
 /* The correction that a conversation's own usage teaches. */
 #include "compaction.h"
+#include "estimate.h"
 #include "saturate.h"
 
-/* Less guessed mass than this says more about envelopes and chance than about the text. */
+/* Less guessed mass than this says more about envelopes and chance than
+ * about the text. */
 #define MIN_ESTIMATED 512
 
 /* A ratio outside is a fault of the reports, not a property of text. The room is larger
  * upwards: a scale too high compacts early, one too low overflows. */
 #define MIN_SCALE 0.75
 #define MAX_SCALE 2.0
+
+/* The ratio, once there is enough of it, within bounds. */
+double seed_scale(int64_t measured, int64_t estimated) {
+  if (estimated < MIN_ESTIMATED) return 1.0;
+  double scale = (double)measured / (double)estimated;
+  if (scale < MIN_SCALE) return MIN_SCALE;
+  if (scale > MAX_SCALE) return MAX_SCALE;
+  return scale;
+}
 
 void cpt_calibration_init(cpt_calibration *c) { *c = (cpt_calibration){0}; }
 
@@ -52,11 +63,7 @@ void cpt_calibration_add(cpt_calibration *c, const cpt_message *m) {
 }
 
 double cpt_calibration_scale(const cpt_calibration *c) {
-  if (c->estimated < MIN_ESTIMATED) return 1.0;
-  double scale = (double)c->measured / (double)c->estimated;
-  if (scale < MIN_SCALE) return MIN_SCALE;
-  if (scale > MAX_SCALE) return MAX_SCALE;
-  return scale;
+  return seed_scale(c->measured, c->estimated);
 }
 
 double cpt_calibrate(const cpt_message *m, size_t n) {

@@ -1,8 +1,9 @@
 /*
  * compaction.h: size a conversation, say when it must be compacted and where to cut it.
  *
- * This is the whole C API. It needs no Lua, allocates nothing, keeps no state between
- * calls and is safe to call from any number of threads on different data.
+ * This is the whole C API. It needs no Lua, keeps no state between calls and is safe to call
+ * from any number of threads on different data. Only conversations allocate, with the
+ * allocator that they are given.
  *
  * A host reads each message once into a digest (`cpt_message`): what the message costs,
  * not what it says. No text and no pointer stays behind, so the message may be freed or
@@ -64,35 +65,40 @@ typedef struct cpt_usage {
  * The digest of one message. Fill it with the functions below and treat it as opaque;
  * it may be copied, stored and compared byte by byte.
  *
- *   bytes        of text that the provider will see: content, reasoning, calls
- *   prompt       tokens of the prompt that produced it; > 0 makes the message an anchor
- *   output       tokens reported for it, reasoning included
- *   reasoning    tokens of that which were reasoning
- *   model        a hash of the model's name; 0 = not named
- *   attachments  images and binary documents
+ *   bytes            of text that the provider will see: content, reasoning, calls
+ *   reasoning_bytes  of these: reasoning that is stored with the message and sent again
+ *   call_bytes       of these: names and arguments of calls
+ *   prompt           tokens of the prompt that produced it; > 0 makes the message an anchor
+ *   output           tokens reported for it, reasoning included
+ *   reasoning        tokens of that which were reasoning
+ *   model            a hash of the model's name; 0 = not named
+ *   attachments      images and binary documents
+ *   role             a cpt_role
  */
 typedef struct cpt_message {
   int64_t bytes;
+  int64_t reasoning_bytes;
+  int64_t call_bytes;
   int64_t prompt;
   int64_t output;
   int64_t reasoning;
   uint64_t model;
   uint32_t attachments;
-  uint8_t role;            /* a cpt_role */
-  uint8_t keeps_reasoning; /* 1: its reasoning is stored with it and sent again */
-  uint16_t reserved;       /* 0 */
+  uint32_t role;
 } cpt_message;
 
 /* Make *m the digest of an empty message. */
 void cpt_message_init(cpt_message *m, cpt_role role);
 
-/* Add text of the message: content, text parts, the text of a document, the name and
- * arguments of a call. The bytes are read during the call and not kept; text may be
+/* Add text of the message: content, text parts, the text of a document. The bytes are read during the call and not kept; text may be
  * invalid UTF-8 or hold NUL. O(1). */
 void cpt_add_text(cpt_message *m, const char *text, size_t bytes);
 
 /* Add reasoning text that is stored with the message. Empty reasoning is none. O(1). */
 void cpt_add_reasoning(cpt_message *m, const char *text, size_t bytes);
+
+/* Add the name or the arguments of a call. O(1). */
+void cpt_add_call_text(cpt_message *m, const char *text, size_t bytes);
 
 /* Add one attachment: an image, a file, a document's binary data. */
 void cpt_add_attachment(cpt_message *m);
@@ -179,6 +185,157 @@ size_t cpt_split_index_for_keep(const cpt_message *m, size_t n, int64_t max_toke
  * there is none. When everything fits it is the earliest user or assistant message. Used
  * to cut a conversation to what a summarising model can read. O(n). */
 size_t cpt_first_index_in_budget(const cpt_message *m, size_t n, int64_t limit);
+
+/*
+ * Conversations
+ *
+ * The growing list of an agent's messages, read once. It holds digests with running sums, no
+ * text and no pointer of the host's; appending costs O(1), and every question costs at most
+ * what lies behind the newest anchor or in the part to be kept, never the whole history.
+ *
+ * Two estimators. CPT_SEED answers as the functions above do on the same messages, to the
+ * token. CPT_AUTO looks twice at what providers report: it screens counts that cannot be
+ * true, keeps a scale for each model, learns the fixed part of every prompt, and takes the
+ * measured size of a message over the guessed one as soon as an anchor has measured it.
+ *
+ * Functions that return bool answer false when memory runs out, and then nothing has
+ * changed. Indexes must lie in the conversation; who cannot be sure asks
+ * cpt_conversation_count first.
+ */
+
+typedef struct cpt_conversation cpt_conversation;
+
+typedef enum cpt_estimator { CPT_AUTO, CPT_SEED } cpt_estimator;
+
+/* An allocator of lua_Alloc's form: size 0 frees, block NULL allocates. */
+typedef void *(*cpt_alloc)(void *ud, void *block, size_t old_size, size_t size);
+
+/* NULL if memory runs out. alloc and ud must live as long as the conversation. */
+cpt_conversation *cpt_conversation_new(cpt_alloc alloc, void *ud, cpt_estimator estimator);
+void cpt_conversation_free(cpt_conversation *c);
+
+/* The hash under which a call's id is remembered; 0 for no id. */
+uint64_t cpt_id(const char *id, size_t bytes);
+
+/*
+ * A message on its way into a conversation: its digest, and what pairs calls with results.
+ *
+ * A summary that an earlier compaction put into the list says how many messages behind it
+ * were kept then: their usage speaks of a list that is gone, and is no base any more.
+ */
+typedef struct cpt_entry {
+  cpt_message message;
+  uint64_t answers;      /* of a tool message: cpt_id of the call; 0 = no id */
+  const uint64_t *calls; /* cpt_id of each call, in order; 0 = no id */
+  size_t call_count;
+  bool summary;     /* does the message stand for others that were compacted? */
+  uint32_t kept;    /* of a summary: messages kept behind it */
+  bool has_fixed;   /* of a summary: is `fixed` known? */
+  int64_t fixed;    /* of a summary: the fixed part at that time */
+} cpt_entry;
+
+/* Append n messages, all or none. O(n). */
+bool cpt_conversation_append(cpt_conversation *c, const cpt_entry *entries, size_t n);
+
+/* Forget all messages from index n on: every answer is then as if they had never come. O(dropped). */
+void cpt_conversation_truncate(cpt_conversation *c, size_t n);
+
+/* Read message i again: it was pruned, or has finished streaming. Anchors behind it are
+ * corrected by the difference of the two estimates. O(what follows i). */
+bool cpt_conversation_set(cpt_conversation *c, size_t i, const cpt_entry *entry);
+
+/* A prompt count for exactly the present messages, without a message of its own: usage that
+ * came late, or the number in an overflow error. Output and reasoning are not read. */
+bool cpt_conversation_observe(cpt_conversation *c, const cpt_usage *usage, uint64_t model);
+
+/* What stands between the summary and the kept part after a compaction. */
+typedef struct cpt_request {
+  enum { CPT_NO_REQUEST, CPT_REQUEST_AT, CPT_REQUEST_ENTRY } kind;
+  size_t index;           /* CPT_REQUEST_AT: a message before keep_from, carried over */
+  const cpt_entry *entry; /* CPT_REQUEST_ENTRY: one that was cut */
+} cpt_request;
+
+/* Replace the messages behind the front (leading system and developer messages) and before
+ * keep_from by a summary. *at becomes the index of the summary. keep_from must be a legal cut
+ * not inside the front, and the request's index lie between. What was learned is kept, and
+ * not undone by a later truncate. O(kept part). */
+bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_entry *summary,
+                              cpt_request request, size_t *at);
+
+/* Number of leading system and developer messages. */
+size_t cpt_conversation_front(const cpt_conversation *c);
+
+/* The model's context window, 0 = not known: a prompt of half of it is looked at twice. */
+void cpt_conversation_set_limit(cpt_conversation *c, int64_t limit);
+
+/* The model that the next request goes to (cpt_id of its name, 0 = not named): its scale is used. */
+void cpt_conversation_set_model(cpt_conversation *c, uint64_t model);
+
+/* Tokens of every prompt that no message accounts for, until an anchor knows better. */
+void cpt_conversation_set_fixed(cpt_conversation *c, int64_t tokens);
+
+size_t cpt_conversation_count(const cpt_conversation *c);
+int64_t cpt_conversation_limit(const cpt_conversation *c);
+size_t cpt_conversation_memory(const cpt_conversation *c); /* bytes held, slack included */
+
+/* Tokens that the next prompt will hold. *anchored: does the answer rest on a prompt that a
+ * provider counted, or on estimates alone? CPT_AUTO: O(1); CPT_SEED: O(what follows the anchor). */
+int64_t cpt_conversation_used(const cpt_conversation *c, bool *anchored);
+
+/* Tokens of messages first to last - 1. O(last - first). */
+int64_t cpt_conversation_estimate(const cpt_conversation *c, size_t first, size_t last);
+
+/* What heuristic sizes are multiplied with now. O(1). */
+double cpt_conversation_scale(const cpt_conversation *c);
+
+/* cpt_split_index_for_keep and cpt_first_index_in_budget on this conversation. O(kept part). */
+size_t cpt_conversation_split_index_for_keep(const cpt_conversation *c, int64_t max_tokens);
+size_t cpt_conversation_first_index_in_budget(const cpt_conversation *c, int64_t limit);
+
+/*
+ * Units: an assistant message with calls, and all their results, stay together. Calls and
+ * results are paired as they come: by id; by order within the newest batch where ids are
+ * missing, empty or repeated. A call is pending until it has its result or the next assistant
+ * message comes; a late result still joins the newest open call with its id.
+ */
+
+/* May the list be cut before message i (i = count: at the end)? It must start a turn, break
+ * no unit and leave no pending call behind. O(count - i). */
+bool cpt_conversation_can_cut(const cpt_conversation *c, size_t i);
+
+/* Number of calls that wait for a result. O(calls of the newest assistant message). */
+size_t cpt_conversation_pending(const cpt_conversation *c);
+
+/* First index of the largest suffix within max_tokens that starts on a legal cut; count if
+ * there is none. O(kept part). */
+size_t cpt_conversation_keep_from(const cpt_conversation *c, int64_t max_tokens);
+
+/* What the next prompt is made of; the parts add up to cpt_conversation_used. O(count). */
+typedef struct cpt_breakdown {
+  int64_t system, user, assistant, reasoning, tool_calls, tool_results, attachments, summary, fixed;
+} cpt_breakdown;
+cpt_breakdown cpt_conversation_breakdown(const cpt_conversation *c);
+
+/* What was learned. Counts of usage that was not taken at its word are over the whole
+ * conversation; scale, mass and windows are of the present model. O(1). */
+typedef struct cpt_learned {
+  double scale;
+  int64_t mass;    /* estimated tokens in the windows learned from */
+  int64_t windows; /* number of these */
+  int64_t fixed;   /* 0 if nothing is known */
+  bool fixed_known;
+  int64_t shrunk, model, clipped, aggregated, placeholder;
+} cpt_learned;
+cpt_learned cpt_conversation_learned(const cpt_conversation *c);
+
+/* The conversation as bytes, the same on every machine. Returns the size; writes only if it
+ * is at most `size`. O(count). */
+size_t cpt_conversation_snapshot(const cpt_conversation *c, unsigned char *out, size_t size);
+
+/* An equal conversation, or NULL with *reason (a static text; NULL if memory ran out) for
+ * bytes that are cut, altered or none of ours. O(bytes). */
+cpt_conversation *cpt_conversation_restore(cpt_alloc alloc, void *ud, const unsigned char *bytes,
+                                           size_t size, const char **reason);
 
 /*
  * Prompts for the summarising request: UTF-8, NUL-terminated. Sizes are without the NUL.

@@ -1,16 +1,11 @@
 /* Tokens of one message: the provider's count where there is one, else a rule of thumb. */
 #include "compaction.h"
+#include "estimate.h"
 #include "saturate.h"
 
 /* English text has 4 to 4.5 bytes a token, code and JSON nearer 3. On the low side, so that
  * compaction comes early rather than late. */
 #define BYTES_PER_TOKEN 3.5
-
-/* A large image bills 1,100 to 1,600 tokens. Too high compacts early, too low overflows. */
-#define ATTACHMENT_TOKENS 1500
-
-/* Role, separators and field names that providers wrap around each message. */
-#define ENVELOPE_TOKENS 5
 
 int64_t cpt_heuristic(const cpt_message *m) {
   int64_t text = sat_trunc((double)m->bytes / BYTES_PER_TOKEN);
@@ -19,7 +14,7 @@ int64_t cpt_heuristic(const cpt_message *m) {
 }
 
 int64_t cpt_reported(const cpt_message *m) {
-  int64_t size = m->keeps_reasoning ? m->output : sat_sub(m->output, m->reasoning);
+  int64_t size = m->reasoning_bytes > 0 ? m->output : sat_sub(m->output, m->reasoning);
   return size > 0 ? sat_add(size, ENVELOPE_TOKENS) : 0;
 }
 

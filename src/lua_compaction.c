@@ -1,12 +1,6 @@
-/* The Lua module compaction.core: the seed functions and the estimator. */
+/* The Lua module compaction.core: the seed functions and the estimator; the rest is opened here. */
+#include "lua_conversation.h"
 #include "lua_message.h"
-
-#include <string.h>
-
-/* A frame for one argument: { function, number } inside { argument's name }. */
-#define ARGUMENT(place, function, number, name)                                                    \
-  const where place##_function = {NULL, function, number};                                         \
-  const where place = {&place##_function, name, 0}
 
 static int64_t check_tokens(lua_State *L, int index, const char *function, const char *name) {
   ARGUMENT(at, function, index, name);
@@ -215,5 +209,6 @@ LUALIB_API int luaopen_compaction_core(lua_State *L) {
   lua_setfield(L, -2, "SYSTEM_PROMPT");
   lua_pushlstring(L, cpt_user_prompt, cpt_user_prompt_bytes);
   lua_setfield(L, -2, "USER_PROMPT");
+  open_conversation(L);
   return 1;
 }

@@ -7,20 +7,24 @@
 #include "lua_message.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "lua_json.h"
 
 /* All fields that are read, a line for each table they stand in: the lines are ranges. */
 /* clang-format off */
 #define KEYS(X)                                                                                    \
   X(role) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)          \
-  X(model) X(usage)                                                                                \
+  X(model) X(usage) X(tool_call_id) X(compaction)                                                  \
   X(text) X(image_url) X(file) X(document)                                                         \
   X(source)                                                                                        \
   X(inline_text) X(inline_data)                                                                    \
-  X(function)                                                                                      \
+  X(id) X(function)                                                                                \
   X(name) X(arguments)                                                                             \
   X(input_tokens) X(cached_input_tokens) X(cached_write_tokens) X(output_tokens)                   \
-  X(reasoning_tokens)
+  X(reasoning_tokens)                                                                              \
+  X(version) X(kept) X(fixed)
 /* clang-format on */
 
 #define X(name) KEY_##name,
@@ -45,7 +49,7 @@ static void add_place(luaL_Buffer *b, const where *at) {
   char index[32];
   if (at->up == NULL) return; /* the function itself */
   add_place(b, at->up);
-  if (at->up->up != NULL) luaL_addchar(b, '.');
+  if (at->up->up != NULL && *at->name != '\0') luaL_addchar(b, '.');
   luaL_addstring(b, at->name);
   if (at->index == 0) return;
   snprintf(index, sizeof index, "[%lld]", (long long)at->index);
@@ -90,14 +94,23 @@ static bool is_vim_nil(lua_State *L, int index) {
   return yes;
 }
 
-/* dkjson's null is an empty table that knows how to write itself. */
-static bool is_dkjson_null(lua_State *L, int index) {
-  if (!luaL_getmetafield(L, index, "__tojson")) return false;
-  lua_pop(L, 1);
+static bool has_keys(lua_State *L, int index) {
   lua_pushnil(L);
-  if (!lua_next(L, index)) return true;
+  if (!lua_next(L, index)) return false;
   lua_pop(L, 2);
-  return false;
+  return true;
+}
+
+static bool has_metafield(lua_State *L, int index, const char *name) {
+  if (!luaL_getmetafield(L, index, name)) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
+/* dkjson's null is an empty table that knows how to write itself, and stands for no other. */
+static bool is_dkjson_null(lua_State *L, int index) {
+  return has_metafield(L, index, "__tojson") && !has_metafield(L, index, "__index") &&
+         !has_keys(L, index);
 }
 
 bool is_absent(lua_State *L, int index) {
@@ -132,8 +145,7 @@ static int64_t to_count(lua_State *L, int index, const where *at) {
     if (d >= -(lua_Number)MAX_EXACT && d <= (lua_Number)MAX_EXACT && d == (lua_Number)(int64_t)d)
       return (int64_t)d; /* NaN fails each comparison */
   }
-  lua_pushvalue(L, index); /* lua_tostring would turn the caller's number into a string */
-  return bad_value(L, at, "integer within +-2^53 expected, got %s", lua_tostring(L, -1));
+  return bad_value(L, at, "integer within +-2^53 expected, got %s", lua_tostring(L, index));
 }
 
 int64_t check_count(lua_State *L, int index, const where *at) {
@@ -149,8 +161,7 @@ static void opt_count(lua_State *L, int index, int64_t *count, const where *at) 
     bad_type(L, index, at, "number");
 }
 
-/* The string at index; NULL if it is absent. It lives as long as the value is on the stack. */
-static const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at) {
+const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at) {
   if (lua_type(L, index) == LUA_TSTRING) return lua_tolstring(L, index, bytes);
   if (!is_absent(L, index)) bad_type(L, index, at, "string");
   *bytes = 0;
@@ -211,28 +222,44 @@ static void read_fields(lua_State *L, int table, enum access access, enum key fi
   lua_settop(L, top);
 }
 
-/* Are there keys in a table that as a list is empty? */
-static bool has_keys(lua_State *L, int index) {
+/* An empty list that holds a field of a message, a part or a call is one of these, not a
+ * list of them. Fields of the host's own do no harm. */
+static void refuse_known_keys(lua_State *L, int list, const where *at, const char *items) {
   lua_pushnil(L);
-  if (!lua_next(L, index)) return false;
-  lua_pop(L, 2);
-  return true;
+  while (lua_next(L, list)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    bool known = strcmp(name, "type") == 0 || strcmp(name, "messages") == 0;
+    for (int k = 0; k < KEY_COUNT && !known; k++)
+      known = strcmp(name, key_names[k]) == 0;
+    if (known) bad_value(L, at, "list of %s expected, got a table with the key '%s'", items, name);
+    lua_pop(L, 1);
+  }
+}
+
+static bool has_role(lua_State *L, int index, enum access access) {
+  push_field(L, index, access, KEY_role);
+  bool yes = !is_absent(L, lua_gettop(L));
+  lua_pop(L, 1);
+  return yes;
 }
 
 /* The length of a list. Raises if a table is none. */
 static lua_Integer list_length(lua_State *L, int list, enum access access, const where *at,
                                const char *items) {
-  lua_Integer n;
+  int64_t n;
   if (access == META && luaL_callmeta(L, list, "__len")) { /* 5.1 ignores it on tables */
-    n = (lua_Integer)check_count(L, lua_gettop(L), at);
+    if (lua_type(L, -1) != LUA_TNUMBER)
+      bad_value(L, at, "__len must return a length, got %s", luaL_typename(L, -1));
+    n = to_count(L, lua_gettop(L), at);
     lua_pop(L, 1);
   } else {
     n = compat_rawlen(L, list);
   }
   if (n < 0 || n > COMPAT_MAX_INDEX) bad_value(L, at, "length of the list is out of range");
-  if (n == 0 && has_keys(L, list))
-    bad_value(L, at, "list of %s expected, got a table with other keys", items);
-  return n;
+  if (n == 0 && has_role(L, list, access))
+    bad_value(L, at, "list of %s expected, got one message (it has a role)", items);
+  if (n == 0) refuse_known_keys(L, list, at, items);
+  return (lua_Integer)n;
 }
 
 /* push list[i]; +1 */
@@ -259,6 +286,28 @@ static void read_list(lua_State *L, int list, read_item *read, cpt_message *m, w
     push_item(L, list, access, here->index);
     int item = lua_gettop(L);
     read(L, item, check_table(L, item, here), m, here);
+    lua_pop(L, 1);
+  }
+}
+
+void check_options(lua_State *L, int index, const char *const known[], size_t n, const where *at) {
+  if (lua_type(L, index) != LUA_TTABLE) bad_type(L, index, at, "table");
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+    size_t k = 0;
+    while (k < n && strcmp(name, known[k]) != 0)
+      k++;
+    if (k == n) {
+      luaL_Buffer b;
+      luaL_buffinit(L, &b);
+      for (k = 0; k < n; k++) {
+        if (k > 0) luaL_addlstring(&b, ", ", 2);
+        luaL_addstring(&b, known[k]);
+      }
+      luaL_pushresult(&b);
+      bad_value(L, at, "unknown option '%s' (known: %s)", name, lua_tostring(L, -1));
+    }
     lua_pop(L, 1);
   }
 }
@@ -344,10 +393,17 @@ static void read_content(lua_State *L, int index, cpt_message *m, where *here) {
   }
 }
 
+/* Arguments may be a table: they count as the JSON that they will be sent as. */
 static void read_function_field(lua_State *L, int index, enum key key, void *into,
                                 const where *function) {
   where here = {function, key_names[key], 0};
-  read_text(L, index, into, &here);
+  size_t bytes;
+  if (key == KEY_arguments && lua_type(L, index) == LUA_TTABLE && !is_absent(L, index)) {
+    cpt_add_call_text(into, NULL, json_bytes(L, index, &here));
+    return;
+  }
+  const char *text = opt_text(L, index, &bytes, &here);
+  cpt_add_call_text(into, text, bytes);
 }
 
 /* A called function: its name and its arguments. */
@@ -389,25 +445,24 @@ static void read_usage_field(lua_State *L, int index, enum key key, void *into,
   }
 }
 
-static void read_usage(lua_State *L, int index, cpt_message *m, const where *at) {
+void read_usage(lua_State *L, int index, cpt_usage *usage, const where *at) {
   enum access access = opt_table(L, index, at);
   if (access == ABSENT) return;
-  cpt_usage usage = {0};
-  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, &usage,
+  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, usage,
               at);
-  cpt_set_usage(m, &usage);
 }
 
 static void read_message_field(lua_State *L, int index, enum key key, void *into,
                                const where *message) {
   where here = {message, key_names[key], 0};
   cpt_message *m = into;
+  cpt_usage usage = {0};
   size_t bytes;
   const char *text;
   switch (key) {
   case KEY_role:
     text = opt_text(L, index, &bytes, &here);
-    if (text != NULL) m->role = (uint8_t)cpt_role_of(text, bytes);
+    if (text != NULL) m->role = cpt_role_of(text, bytes);
     break;
   case KEY_content:
     read_content(L, index, m, &here);
@@ -430,7 +485,8 @@ static void read_message_field(lua_State *L, int index, enum key key, void *into
     cpt_set_model(m, text, bytes);
     break;
   default:
-    read_usage(L, index, m, &here);
+    read_usage(L, index, &usage, &here);
+    cpt_set_usage(m, &usage);
   }
 }
 
@@ -448,26 +504,140 @@ void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
   enum access access = check_table(L, index, at);
   cpt_message_init(m, CPT_OTHER);
   read_fields(L, index, access, KEY_role, KEY_usage, read_message_field, m, at);
-  if (m->role == CPT_OTHER && looks_like_list(L, index, access))
+  if (m->role == CPT_OTHER && !has_role(L, index, access) && looks_like_list(L, index, access))
     bad_value(L, at, "one message expected, got a list");
+}
+
+/*
+ * What pairs calls with results, and what a compaction left in the list
+ */
+
+/* The id of a call as a hash; numbers are ids too. 0 if there is none. */
+static uint64_t opt_id(lua_State *L, int index, const where *at) {
+  size_t bytes;
+  if (lua_type(L, index) == LUA_TNUMBER) {
+    lua_pushvalue(L, index); /* the caller's number stays one */
+    const char *digits = lua_tolstring(L, -1, &bytes);
+    uint64_t id = cpt_id(digits, bytes);
+    lua_pop(L, 1);
+    return id;
+  }
+  const char *text = opt_text(L, index, &bytes, at);
+  return cpt_id(text, bytes);
+}
+
+static void id_list_init(lua_State *L, id_list *ids) {
+  ids->at = ids->few;
+  ids->count = 0;
+  ids->capacity = sizeof ids->few / sizeof *ids->few;
+  lua_pushnil(L);
+  ids->slot = lua_gettop(L);
+}
+
+static void add_id(lua_State *L, id_list *ids, uint64_t id) {
+  if (ids->count == ids->capacity) {
+    uint64_t *grown = lua_newuserdata(L, 2 * ids->capacity * sizeof *grown);
+    memcpy(grown, ids->at, ids->count * sizeof *grown);
+    lua_replace(L, ids->slot);
+    ids->at = grown;
+    ids->capacity *= 2;
+  }
+  ids->at[ids->count++] = id;
+}
+
+static void read_call_ids(lua_State *L, int message, enum access access, id_list *ids,
+                          const where *at) {
+  where here = {at, key_names[KEY_tool_calls], 0};
+  push_field(L, message, access, KEY_tool_calls);
+  int list = lua_gettop(L);
+  enum access list_access = opt_table(L, list, &here);
+  lua_Integer n = list_access == ABSENT ? 0 : list_length(L, list, list_access, &here, "calls");
+  for (here.index = 1; here.index <= n; here.index++) {
+    where id = {&here, key_names[KEY_id], 0};
+    push_item(L, list, list_access, here.index);
+    int call = lua_gettop(L);
+    push_field(L, call, check_table(L, call, &here), KEY_id);
+    add_id(L, ids, opt_id(L, call + 1, &id));
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+}
+
+struct marker {
+  int64_t version, kept, fixed;
+};
+
+static void read_marker_field(lua_State *L, int index, enum key key, void *into,
+                              const where *table) {
+  where here = {table, key_names[key], 0};
+  struct marker *marker = into;
+  int64_t *field = key == KEY_version ? &marker->version
+                   : key == KEY_kept  ? &marker->kept
+                                      : &marker->fixed;
+  opt_count(L, index, field, &here);
+  if (key != KEY_version && *field < 0) bad_value(L, &here, "a count is never negative");
+}
+
+/* message.compaction: { version = 1, kept = n, fixed = tokens }. Without `kept` the message is
+ * another thing that a compaction made, and no summary. */
+static void read_marker(lua_State *L, int index, cpt_entry *e, const where *at) {
+  struct marker marker = {0, -1, -1};
+  enum access access = opt_table(L, index, at);
+  if (access == ABSENT) return;
+  read_fields(L, index, access, KEY_version, KEY_fixed, read_marker_field, &marker, at);
+  if (marker.version != 1 || marker.kept < 0) return;
+  e->summary = true;
+  e->kept = marker.kept > UINT32_MAX ? UINT32_MAX : (uint32_t)marker.kept;
+  e->has_fixed = marker.fixed >= 0;
+  e->fixed = marker.fixed;
+}
+
+static void read_pairing_field(lua_State *L, int index, enum key key, void *into,
+                               const where *message) {
+  where here = {message, key_names[key], 0};
+  cpt_entry *e = into;
+  if (key == KEY_tool_call_id)
+    e->answers = opt_id(L, index, &here);
+  else
+    read_marker(L, index, e, &here);
+}
+
+static void read_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
+  memset(e, 0, sizeof *e);
+  read_message(L, index, &e->message, at);
+  enum access access = has_metatable(L, index) ? META : RAW;
+  read_fields(L, index, access, KEY_tool_call_id, KEY_compaction, read_pairing_field, e, at);
+  size_t before = ids->count;
+  if (e->message.role == CPT_ASSISTANT) read_call_ids(L, index, access, ids, at);
+  e->call_count = ids->count - before;
+}
+
+/* `ids` may have moved while it grew. */
+static void link_ids(cpt_entry *entries, size_t n, const id_list *ids) {
+  const uint64_t *next = ids->at;
+  for (size_t i = 0; i < n; i++) {
+    entries[i].calls = next;
+    next += entries[i].call_count;
+  }
+}
+
+bool is_message(lua_State *L, int index) {
+  return lua_type(L, index) == LUA_TTABLE && has_role(L, index, has_metatable(L, index) ? META : RAW);
+}
+
+void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
+  id_list_init(L, ids);
+  read_entry(L, index, e, ids, at);
+  link_ids(e, 1, ids);
 }
 
 /*
  * Lists of messages
  */
 
-static bool has_role(lua_State *L, int index, enum access access) {
-  push_field(L, index, access, KEY_role);
-  bool yes = !is_absent(L, lua_gettop(L));
-  lua_pop(L, 1);
-  return yes;
-}
-
 message_list check_messages(lua_State *L, int index, const where *at) {
   reserve_stack(L);
   enum access access = check_table(L, index, at);
-  if (has_role(L, index, access))
-    bad_value(L, at, "list of messages expected, got one message (it has a role)");
   return (message_list){index, access, list_length(L, index, access, at, "messages")};
 }
 
@@ -479,20 +649,19 @@ void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_messag
   lua_pop(L, 1);
 }
 
-/* How many digests to make room for at first. A __len may claim anything: there, memory is
+/* How many elements to make room for at first. A __len may claim anything: there, memory is
  * taken as messages turn up. */
 static size_t first_capacity(message_list list) {
   const lua_Integer trusted = 256;
   return (size_t)(list.access == META && list.length > trusted ? trusted : list.length);
 }
 
-/* Replace the full userdata on top by one of twice the size; the new home of its digests. */
-static cpt_message *grow_digests(lua_State *L, size_t *capacity) {
-  const cpt_message *old = lua_touserdata(L, -1);
-  cpt_message *new = lua_newuserdata(L, 2 * *capacity * sizeof *new);
-  memcpy(new, old, *capacity * sizeof *new);
+/* Replace the full userdata at slot by one of twice the size; the new home of its elements. */
+static void *grow(lua_State *L, int slot, size_t *capacity, size_t size) {
+  void *new = lua_newuserdata(L, 2 * *capacity * size);
+  memcpy(new, lua_touserdata(L, slot), *capacity * size);
   *capacity *= 2;
-  lua_remove(L, -2);
+  lua_replace(L, slot);
   return new;
 }
 
@@ -500,12 +669,32 @@ const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where
   message_list list = check_messages(L, index, at);
   size_t capacity = first_capacity(list);
   cpt_message *m = lua_newuserdata(L, capacity * sizeof *m);
+  int slot = lua_gettop(L);
   for (size_t i = 0; i < (size_t)list.length; i++) {
-    if (i == capacity) m = grow_digests(L, &capacity);
+    if (i == capacity) m = grow(L, slot, &capacity, sizeof *m);
     read_nth_message(L, list, (lua_Integer)i + 1, &m[i], at); /* C counts from 0, Lua from 1 */
   }
   *n = (size_t)list.length;
   return m;
+}
+
+const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *at) {
+  message_list list = check_messages(L, index, at);
+  size_t capacity = first_capacity(list);
+  id_list *ids = lua_newuserdata(L, sizeof *ids);
+  id_list_init(L, ids);
+  cpt_entry *e = lua_newuserdata(L, capacity * sizeof *e);
+  int slot = lua_gettop(L);
+  for (size_t i = 0; i < (size_t)list.length; i++) {
+    where here = {at->up, at->name, (lua_Integer)i + 1};
+    if (i == capacity) e = grow(L, slot, &capacity, sizeof *e);
+    push_item(L, list.index, list.access, (lua_Integer)i + 1); /* C counts from 0, Lua from 1 */
+    read_entry(L, lua_gettop(L), &e[i], ids, &here);
+    lua_pop(L, 1);
+  }
+  *n = (size_t)list.length;
+  link_ids(e, *n, ids);
+  return e;
 }
 
 /*

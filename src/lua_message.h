@@ -24,6 +24,11 @@ typedef struct where {
   lua_Integer index; /* the element meant, from 1; 0: the value itself */
 } where;
 
+/* A frame for one argument, inside the frame of its function. */
+#define ARGUMENT(place, function, number, name)            \
+  const where place##_function = {NULL, function, number}; \
+  const where place = {&place##_function, name, 0}
+
 /* Raise "bad argument … (place: complaint)". The complaint is a format for lua_pushfstring. */
 int bad_value(lua_State *L, const where *at, const char *complaint, ...);
 
@@ -32,6 +37,16 @@ int bad_type(lua_State *L, int index, const where *at, const char *wanted);
 
 /* Does the value say "nothing here"? Each JSON library has its own null. */
 bool is_absent(lua_State *L, int index);
+
+/* The string at index, with its length; NULL and 0 if it is absent. Raises for other values. It
+ * lives as long as the value is on the stack. */
+const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at);
+
+/* The table at index must hold no keys but the known ones: others are typos. */
+void check_options(lua_State *L, int index, const char *const known[], size_t n, const where *at);
+
+/* Read a usage table that may be absent into *usage. */
+void read_usage(lua_State *L, int index, cpt_usage *usage, const where *at);
 
 /* A whole number within ±2^53. Raises for anything else, numeric strings included. */
 int64_t check_count(lua_State *L, int index, const where *at);
@@ -63,6 +78,23 @@ void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_messag
 
 /* Read all messages of the list at an absolute index. Digests live in a userdata; +1. */
 const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where *at);
+
+/* Ids of calls as they are read. They start on the C stack and move into a userdata at `slot`. */
+typedef struct id_list {
+  uint64_t *at;
+  size_t count, capacity;
+  int slot;
+  uint64_t few[16];
+} id_list;
+
+/* Is the value one message (a table with a role), and not a list? */
+bool is_message(lua_State *L, int index);
+
+/* Read one message with what pairs calls and results; +1 (the slot of its ids). */
+void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at);
+
+/* Read a list of messages so. Entries live in a userdata; +3. */
+const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *at);
 
 /* Set functions as fields of the table on top. Every function that reads messages must be
  * registered here: it gets the names of the fields as upvalues. */

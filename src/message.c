@@ -28,7 +28,7 @@ cpt_role cpt_role_of(const char *name, size_t bytes) {
 
 void cpt_message_init(cpt_message *m, cpt_role role) {
   memset(m, 0, sizeof *m); /* padding too: digests may be compared byte by byte */
-  m->role = (uint8_t)role;
+  m->role = role;
 }
 
 void cpt_add_text(cpt_message *m, const char *text, size_t bytes) {
@@ -37,9 +37,15 @@ void cpt_add_text(cpt_message *m, const char *text, size_t bytes) {
 }
 
 void cpt_add_reasoning(cpt_message *m, const char *text, size_t bytes) {
-  if (bytes == 0) return;
-  m->keeps_reasoning = 1;
+  int64_t before = m->bytes;
   cpt_add_text(m, text, bytes);
+  m->reasoning_bytes += m->bytes - before; /* what the sum took in: no overflow */
+}
+
+void cpt_add_call_text(cpt_message *m, const char *text, size_t bytes) {
+  int64_t before = m->bytes;
+  cpt_add_text(m, text, bytes);
+  m->call_bytes += m->bytes - before;
 }
 
 void cpt_add_attachment(cpt_message *m) {
@@ -57,15 +63,19 @@ static uint64_t mix(uint64_t hash, uint64_t next) {
   return hash ^ hash >> 32;
 }
 
-void cpt_set_model(cpt_message *m, const char *name, size_t bytes) {
-  const unsigned char *p = (const unsigned char *)name;
+uint64_t cpt_id(const char *id, size_t bytes) {
+  const unsigned char *p = (const unsigned char *)id;
   uint64_t hash = bytes;
   size_t i = 0;
   for (; i + 8 <= bytes; i += 8)
     hash = mix(hash, word(p + i));
   for (; i < bytes; i++)
     hash = mix(hash, p[i]);
-  m->model = bytes > 0 && hash == 0 ? 1 : hash; /* 0 says "not named" */
+  return bytes > 0 && hash == 0 ? 1 : hash; /* 0 says "no name" */
+}
+
+void cpt_set_model(cpt_message *m, const char *name, size_t bytes) {
+  m->model = cpt_id(name, bytes);
 }
 
 void cpt_set_usage(cpt_message *m, const cpt_usage *usage) {

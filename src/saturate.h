@@ -24,4 +24,30 @@ static inline int64_t sat_trunc(double d) {
   return (int64_t)d;
 }
 
+/* A sum of counts that is also taken back: exact whatever comes between, since it has twice
+ * their width. */
+typedef struct wide {
+  uint64_t low;
+  int64_t high;
+} wide;
+
+static inline void wide_add(wide *w, int64_t n) {
+  uint64_t low = w->low + (uint64_t)n;
+  w->high += (n < 0 ? -1 : 0) + (low < w->low ? 1 : 0);
+  w->low = low;
+}
+
+static inline void wide_sub(wide *w, int64_t n) {
+  uint64_t low = w->low - (uint64_t)n;
+  w->high -= (n < 0 ? -1 : 0) + (low > w->low ? 1 : 0);
+  w->low = low;
+}
+
+/* The sum, held to the ends. */
+static inline int64_t wide_get(wide w) {
+  if (w.high > 0 || (w.high == 0 && w.low > INT64_MAX)) return INT64_MAX;
+  if (w.high < -1 || (w.high == -1 && w.low < (uint64_t)INT64_MIN)) return INT64_MIN;
+  return (int64_t)w.low;
+}
+
 #endif

@@ -13,4 +13,6 @@ return {
   first_index_in_budget = core.first_index_in_budget,
   new_estimator = core.new_estimator,
   new_slice_estimator = core.new_slice_estimator,
+  conversation = core.conversation,
+  restore = core.restore,
 }
