@@ -17,8 +17,9 @@ static int64_t *text_part(cpt_breakdown *b, const item *m) {
   }
 }
 
-static int64_t take(int64_t *rest, int64_t size, uint8_t share) {
-  int64_t part = sat_trunc((double)size * share / 255.0);
+/* Take a share of the message's size from what is left of it. */
+static int64_t take(int64_t *rest, int64_t size, double share) {
+  int64_t part = sat_trunc((double)size * share);
   if (part > *rest) part = *rest;
   *rest -= part;
   return part;
@@ -27,9 +28,9 @@ static int64_t take(int64_t *rest, int64_t size, uint8_t share) {
 static void add_message(cpt_breakdown *b, const item *m, int64_t size) {
   int64_t rest = size;
   if (!m->summary) {
-    b->attachments = sat_add(b->attachments, take(&rest, size, m->attachments));
-    b->reasoning = sat_add(b->reasoning, take(&rest, size, m->reasoning));
-    b->tool_calls = sat_add(b->tool_calls, take(&rest, size, m->calls));
+    b->attachments = sat_add(b->attachments, take(&rest, size, m->attachments / 255.0));
+    b->reasoning = sat_add(b->reasoning, take(&rest, size, m->reasoning / 65535.0));
+    b->tool_calls = sat_add(b->tool_calls, take(&rest, size, m->calls / 255.0));
   }
   int64_t *text = text_part(b, m);
   *text = sat_add(*text, rest);

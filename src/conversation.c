@@ -82,25 +82,34 @@ struct arrival {
   int64_t visible; /* the guess without stored reasoning: what its output must have paid for */
 };
 
-static uint8_t share_of(int64_t part, int64_t whole) {
-  return whole > 0 ? (uint8_t)sat_trunc(255.0 * (double)part / (double)whole + 0.5) : 0;
+/* part / whole in `units`ths; a guess is at least its envelope, never 0. */
+static int64_t share_of(int64_t part, int64_t whole, int units) {
+  return sat_trunc((double)part / (double)whole * units + 0.5);
+}
+
+static int64_t without_calls(const cpt_message *m) {
+  cpt_message rest = *m;
+  rest.bytes -= m->call_bytes;
+  return cpt_heuristic(&rest);
 }
 
 /* The guess for a message's text without its stored reasoning. */
 static int64_t without_reasoning(const item *m) {
-  return sat_trunc((double)m->guess * (255 - m->reasoning) / 255.0);
+  return m->guess - (int64_t)((double)m->guess * m->reasoning / 65535.0);
 }
 
 static struct arrival arrival_of(const cpt_entry *e) {
   const cpt_message *m = &e->message;
   struct arrival a = {.item = {.guess = cpt_heuristic(m), .id = e->answers, .role = m->role & 7}};
-  cpt_message attachments = {.attachments = m->attachments};
+  cpt_message visible = *m, plain = *m;
+  plain.attachments = 0;
+  visible.bytes -= m->reasoning_bytes;
+  a.visible = cpt_heuristic(&visible);
   a.item.stored = m->reasoning_bytes > 0;
   a.item.summary = e->summary;
-  a.item.reasoning = share_of(m->reasoning_bytes, (int64_t)((double)a.item.guess * 3.5));
-  a.item.calls = share_of(m->call_bytes, (int64_t)((double)a.item.guess * 3.5));
-  a.item.attachments = m->attachments > 0 ? share_of(cpt_heuristic(&attachments), a.item.guess) : 0;
-  a.visible = without_reasoning(&a.item);
+  a.item.reasoning = (uint16_t)share_of(a.item.guess - a.visible, a.item.guess, UINT16_MAX);
+  a.item.calls = (uint8_t)share_of(a.item.guess - without_calls(m), a.item.guess, UINT8_MAX);
+  a.item.attachments = (uint8_t)share_of(a.item.guess - cpt_heuristic(&plain), a.item.guess, UINT8_MAX);
   int64_t prompt = e->summary ? 0 : m->prompt; /* a summary's usage is of the summarising request */
   a.has_usage = prompt > 0 || m->output != 0;
   a.usage = (record){.prompt = prompt > 0 ? prompt : 0,
@@ -258,6 +267,11 @@ walk walk_from(const cpt_conversation *c, size_t end) {
   return w;
 }
 
+double walk_rate(const walk *w, size_t i) {
+  bool measured = w->closing != NULL && w->closing->ratio > 0 && i >= w->closing_start;
+  return measured ? (double)w->closing->ratio : w->scale;
+}
+
 int64_t walk_size(walk *w, size_t i) {
   const cpt_conversation *c = w->c;
   const item *m = &c->items[i];
@@ -266,8 +280,7 @@ int64_t walk_size(walk *w, size_t i) {
   }
   if (m->told) return c->records[m->record - 1].answer;
   if (c->seed) return sat_trunc((double)m->guess * w->scale);
-  bool measured = w->closing != NULL && w->closing->ratio > 0 && i >= w->closing_start;
-  return sat_trunc((double)m->guess * (measured ? (double)w->closing->ratio : w->scale) + 0.5);
+  return sat_trunc((double)m->guess * walk_rate(w, i) + 0.5);
 }
 
 int64_t cpt_conversation_estimate(const cpt_conversation *c, size_t first, size_t last) {
@@ -296,10 +309,7 @@ static int64_t messages_after(const cpt_conversation *c, const record *r) {
 
 int64_t cpt_conversation_used(const cpt_conversation *c, bool *anchored) {
   *anchored = c->live != 0;
-  if (c->live == 0) {
-    bool known;
-    return sat_add(fixed_part(c, &known), all_messages(c));
-  }
+  if (c->live == 0) return sat_add(fixed_part(c).tokens, all_messages(c));
   const record *live = &c->records[c->live - 1];
   int64_t used = sat_add(sat_add(base_total(c, live), resent_reasoning(c, live)), messages_after(c, live));
   return used > 0 ? used : 0;
@@ -437,25 +447,22 @@ static void correct_prompts(const cpt_conversation *c, struct tail *t, int64_t d
   }
 }
 
-/* The fixed part is known from an anchor that is about to go; remember it. */
-static void fold_fixed_part(cpt_conversation *c) {
-  if (c->first_live == 0) return;
-  double mass = (double)c->first_settled + (double)c->first_guess * cpt_conversation_scale(c);
-  bool known;
-  int64_t fixed = fixed_part(c, &known);
-  if (!c->fixed_known || (double)c->fixed_mass > mass) c->fixed_mass = sat_trunc(mass);
-  c->fixed_known = true;
-  c->fixed = fixed;
+/* How much larger is the prompt with *a in place of message i? Both by the same rate. */
+static int64_t size_change(const cpt_conversation *c, size_t i, const struct arrival *a) {
+  walk w = walk_from(c, i + 1);
+  int64_t before = walk_size(&w, i);
+  if (a->has_usage) {
+    struct answer judged = judge_answer(c, &a->item, &a->usage, a->visible);
+    if (judged.told) return sat_sub(judged.tokens, before);
+  }
+  return sat_sub(sat_trunc((double)a->item.guess * walk_rate(&w, i) + 0.5), before);
 }
 
 bool cpt_conversation_set(cpt_conversation *c, size_t i, const cpt_entry *entry) {
   struct tail t;
   if (!reserve_room(c, 1, 2, entry->call_count) || !copy_tail(c, i, &t)) return false;
   struct arrival a = arrival_of(entry);
-  int64_t before = cpt_conversation_estimate(c, i, i + 1);
-  int64_t after = cpt_reported(&entry->message);
-  if (after == 0) after = sat_trunc((double)a.item.guess * cpt_conversation_scale(c) + 0.5);
-  correct_prompts(c, &t, sat_sub(after, before));
+  correct_prompts(c, &t, size_change(c, i, &a));
   bool first_dies = c->first_live != 0 && c->records[c->first_live - 1].at > i &&
                     t.records[c->first_live - 1 - (c->record_count - t.record_count)].flags & DEAD;
   if (first_dies) fold_fixed_part(c);
@@ -487,6 +494,7 @@ size_t cpt_conversation_front(const cpt_conversation *c) {
 static void keep_front(cpt_conversation *c, size_t n) {
   fold_fixed_part(c);
   const record *newest = c->newest != 0 ? &c->records[c->newest - 1] : NULL;
+  if (newest != NULL) c->folded_tally = newest->tally + 1u;
   if (newest != NULL && newest->model != 0 && newest->at >= c->model_at) c->model = newest->model;
   c->told = c->guess = c->shared = c->shared_guess = 0;
   c->live = c->newest = c->marker = c->first_live = c->users = 0;

@@ -38,7 +38,8 @@ typedef struct item {
   uint32_t stored : 1;  /* its reasoning is stored with it and sent again */
   uint32_t summary : 1; /* stands for others that were compacted */
   uint32_t since : 24;  /* messages since the newest assistant message; 0: it is one */
-  uint8_t reasoning, calls, attachments; /* shares of its size, in 255ths */
+  uint16_t reasoning;         /* share of its guess that is stored reasoning, in 65535ths */
+  uint8_t calls, attachments; /* other shares, in 255ths */
 } item;
 
 enum record_kind {
@@ -129,6 +130,7 @@ struct cpt_conversation {
 
   /* Behind a replace: where the kept part starts, and the guesses before it. */
   uint32_t kept_from;
+  uint32_t folded_tally; /* link: of the model then */
   int64_t kept_guess;
 
   uint64_t model; /* set_model, and when; newer anchors overrule it */
@@ -153,14 +155,29 @@ bool reserve_room(cpt_conversation *c, size_t items, size_t records, size_t call
 walk walk_from(const cpt_conversation *c, size_t end);
 /* Tokens of item i. Each call goes further back, beginning before `end`. */
 int64_t walk_size(walk *w, size_t i);
+/* What a guess at i is multiplied with, after walk_size(w, i). */
+double walk_rate(const walk *w, size_t i);
 
 /* tally.c */
 void record_arrives(cpt_conversation *c, record *r, int64_t visible);
 void record_leaves(cpt_conversation *c);
 size_t window_start(const cpt_conversation *c, const record *r);
+struct answer {
+  int64_t tokens;
+  bool told;        /* false: a guess counts */
+  bool placeholder; /* the output reported cannot be true */
+};
+struct answer judge_answer(const cpt_conversation *c, const item *m, const record *r,
+                           int64_t visible);
 int64_t window_guess(const cpt_conversation *c, const record *r);
 int64_t resent_reasoning(const cpt_conversation *c, const record *base);
-int64_t fixed_part(const cpt_conversation *c, bool *known);
+struct fixed {
+  bool known;
+  int64_t tokens; /* 0 if not known */
+  double mass;    /* estimated tokens before the anchor that taught it */
+};
+struct fixed fixed_part(const cpt_conversation *c);
+void fold_fixed_part(cpt_conversation *c);
 int64_t base_total(const cpt_conversation *c, const record *base);
 const tally *present_tally(const cpt_conversation *c);
 /* Sums over the items behind a record and its own message. */

@@ -136,7 +136,7 @@ static void item_fields(struct stream *s, item *m) {
   m->stored = bits >> 4 & 1;
   m->summary = bits >> 5 & 1;
   m->since = since & MAX_SINCE;
-  byte(s, &m->reasoning);
+  u16(s, &m->reasoning);
   byte(s, &m->calls);
   byte(s, &m->attachments);
 }
@@ -200,6 +200,7 @@ static void state_fields(struct stream *s, cpt_conversation *c) {
   i64(s, &c->fixed_mass);
   u32(s, &c->kept_from);
   i64(s, &c->kept_guess);
+  u32(s, &c->folded_tally);
   hash(s, &c->model);
   u32(s, &c->model_at);
   for (int fate = 0; fate < FATES; fate++)
@@ -254,7 +255,7 @@ static bool item_is_sound(const cpt_conversation *c, size_t i) {
   if (m->told && m->record == 0) return false;
   if (m->record != 0 && c->records[m->record - 1].at != i) return false;
   if (m->call != 0 && c->calls[m->call - 1].result != i + 1) return false;
-  return m->role <= CPT_TOOL && (m->since == MAX_SINCE || m->since <= i) && m->guess >= 0;
+  return m->role <= CPT_TOOL && (m->since == MAX_SINCE || m->since <= i) && m->guess > 0;
 }
 
 static bool record_is_sound(const cpt_conversation *c, size_t k) {
@@ -275,6 +276,7 @@ static bool call_is_sound(const cpt_conversation *c, size_t k) {
 
 static bool is_sound(const cpt_conversation *c) {
   if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->model_at > c->count) return false;
+  if (!link_within(c->folded_tally, c->tally_count)) return false;
   const uint32_t links[] = {c->live, c->newest, c->marker, c->first_live};
   for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
     if (!link_within(links[i], c->record_count)) return false;

@@ -101,7 +101,8 @@ const tally *present_tally(const cpt_conversation *c) {
     }
     return &nothing_known;
   }
-  return newest != NULL ? &c->tallies[newest->tally] : &nothing_known;
+  if (newest != NULL) return &c->tallies[newest->tally];
+  return c->folded_tally != 0 ? &c->tallies[c->folded_tally - 1] : &nothing_known;
 }
 
 double cpt_conversation_scale(const cpt_conversation *c) {
@@ -287,12 +288,16 @@ static void close_window(cpt_conversation *c, record *r, const record *b, int64_
   int64_t guessed = window_guess(c, r);
   if (!same_model(b->model, r->model)) {
     meets(c, r, OTHER_MODEL);
-  } else if (measured <= 0) {
+    return;
+  }
+  if (measured <= 0) {
     meets(c, r, SHRUNK);
   } else if (guessed > 0) {
     double held = fmin(fmax((double)measured, MIN_RATIO * (double)guessed), MAX_RATIO * (double)guessed);
     teach(c, r, sat_trunc(held), guessed);
-    if (charged > 0) r->ratio = (float)((double)charged / (double)guessed);
+  }
+  if (charged > 0 && guessed > 0) {
+    r->ratio = (float)((double)charged / (double)guessed);
     share(c, r);
   }
 }
@@ -353,23 +358,30 @@ static int64_t reported(const item *message, const record *r) {
   return size > 0 ? sat_add(size, ENVELOPE_TOKENS) : 0;
 }
 
-/* What does the message of r count for? `visible` is the guess for the text that its output
+/* What does the message m of r count for? `visible` is the guess for the text that its output
  * must have paid for. An anchor's answer is exactly what it puts into the next prompt. */
-static void set_answer(cpt_conversation *c, record *r, int64_t visible) {
-  item *message = &c->items[r->at];
+struct answer judge_answer(const cpt_conversation *c, const item *m, const record *r,
+                           int64_t visible) {
   int64_t answer = sat_sub(r->output, r->reasoning);
+  int64_t least = answer > 0 ? answer : 0;
   double worth = (double)visible * cpt_conversation_scale(c);
-  bool placeholder = !c->seed && answer <= PLACEHOLDER_OUTPUT &&
-                     worth > PLACEHOLDER_FACTOR * (double)(answer > 0 ? answer : 0) + PLACEHOLDER_SLACK;
-  if (placeholder && r->output > 0) {
-    r->flags |= PLACEHOLDER;
-    c->placeholders++;
+  bool replaced = !c->seed && answer <= PLACEHOLDER_OUTPUT &&
+                  worth > PLACEHOLDER_FACTOR * (double)least + PLACEHOLDER_SLACK;
+  if (c->seed || r->kind == SIZE) {
+    int64_t size = replaced ? 0 : reported(m, r);
+    return (struct answer){size, size > 0, replaced && r->output > 0};
   }
-  if (c->seed || r->kind == SIZE)
-    r->answer = placeholder ? 0 : reported(message, r);
-  else
-    r->answer = placeholder ? sat_trunc(worth + 0.5) : answer > 0 ? answer : 0;
-  message->told = r->answer > 0 || (!c->seed && r->kind == ANCHOR);
+  return (struct answer){replaced ? sat_trunc(worth + 0.5) : least, true, replaced && r->output > 0};
+}
+
+static void set_answer(cpt_conversation *c, record *r, int64_t visible) {
+  item *m = &c->items[r->at];
+  struct answer judged = judge_answer(c, m, r, visible);
+  r->answer = judged.tokens;
+  m->told = judged.told;
+  if (!judged.placeholder) return;
+  r->flags |= PLACEHOLDER;
+  c->placeholders++;
 }
 
 void record_arrives(cpt_conversation *c, record *r, int64_t visible) {
@@ -430,14 +442,26 @@ void record_leaves(cpt_conversation *c) {
  * The fixed part
  */
 
-int64_t fixed_part(const cpt_conversation *c, bool *known) {
-  const record *r = at_link(c, c->first_live);
-  *known = c->fixed_known || r != NULL;
-  if (r == NULL) return c->fixed_known ? c->fixed : 0;
+/* What is known: from a marker (an anchor of the list before taught it), from the first live
+ * anchor, or from what was said or folded; the one with the least mass before it. */
+struct fixed fixed_part(const cpt_conversation *c) {
+  struct fixed best = {c->fixed_known, c->fixed_known ? c->fixed : 0, (double)c->fixed_mass};
+  const record *marker = at_link(c, c->marker), *first = at_link(c, c->first_live);
+  if (marker != NULL && marker->prompt >= 0) return (struct fixed){true, marker->prompt, 0};
+  if (first == NULL) return best;
   double mass = (double)c->first_settled + (double)c->first_guess * cpt_conversation_scale(c);
-  if (c->fixed_known && (double)c->fixed_mass <= mass) return c->fixed;
-  double fixed = (double)r->prompt - mass;
-  return fixed > 0 ? sat_trunc(fixed) : 0;
+  if (best.known && best.mass <= mass) return best;
+  double tokens = (double)first->prompt - mass;
+  return (struct fixed){true, tokens > 0 ? sat_trunc(tokens) : 0, mass};
+}
+
+/* The list is about to change; keep what is known. */
+void fold_fixed_part(cpt_conversation *c) {
+  struct fixed fixed = fixed_part(c);
+  if (!fixed.known) return;
+  c->fixed_known = true;
+  c->fixed = fixed.tokens;
+  c->fixed_mass = sat_trunc(fixed.mass);
 }
 
 cpt_learned cpt_conversation_learned(const cpt_conversation *c) {
@@ -452,6 +476,8 @@ cpt_learned cpt_conversation_learned(const cpt_conversation *c) {
       .aggregated = c->fates[AGGREGATED],
       .placeholder = c->placeholders,
   };
-  learned.fixed = fixed_part(c, &learned.fixed_known);
+  struct fixed fixed = fixed_part(c);
+  learned.fixed = fixed.tokens;
+  learned.fixed_known = fixed.known;
   return learned;
 }

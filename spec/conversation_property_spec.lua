@@ -1,0 +1,237 @@
+-- Random lives of a conversation, against the pure functions and against a slow model that was
+-- written apart from the sources (spec/support/model.lua).
+local compaction = require "compaction"
+local generator = require "spec.support.random"
+local json = require "spec.support.json"
+local model = require "spec.support.model"
+
+local function random_message(random, prompt)
+  local function maybe(percent, value)
+    if random(100) < percent then
+      return value
+    end
+  end
+  local roles = { "user", "assistant", "assistant", "tool", "tool", "system", "other" }
+  local message = {
+    role = roles[random(#roles) + 1],
+    content = maybe(95, ("x"):rep(random(5) == 0 and random(9000) or random(400))),
+    reasoning_content = maybe(10, ("r"):rep(random(500))),
+    model = maybe(60, ({ "a", "b", "" })[random(5) == 0 and random(3) + 1 or 1]),
+    tool_call_id = maybe(70, ({ "p", "q", "r", "" })[random(4) + 1]),
+  }
+  if message.role == "assistant" and random(2) == 0 then
+    message.tool_calls = {}
+    for k = 1, random(4) do
+      message.tool_calls[k] = { id = maybe(80, ({ "p", "q", "r", "" })[random(4) + 1]), ["function"] = { arguments = "{}" } }
+    end
+  end
+  if random(100) < 45 then
+    message.usage = {
+      input_tokens = maybe(90, prompt),
+      cached_input_tokens = maybe(20, 40),
+      output_tokens = maybe(90, random(4) == 0 and random(9) or random(600)),
+      reasoning_tokens = maybe(30, random(300)),
+    }
+  end
+  return message
+end
+
+-- A prompt as a real provider, or a broken one, would report it next.
+local function next_prompt(random, conversation, last)
+  local kind = random(20)
+  if kind == 0 then
+    return last -- clipped
+  elseif kind == 1 then
+    return conversation:used() * 6 -- summed
+  elseif kind == 2 then
+    return math.floor(conversation:used() / 3) -- pruned
+  elseif kind == 3 then
+    return 8193 -- half of the limit
+  end
+  return math.max(conversation:used() + random(200) - 60, 1)
+end
+
+-- A random life: calls step(conversation, list, random) after every change.
+local function live(seed, options, step)
+  local random = generator(seed * 7919)
+  local conversation, list, last = compaction.conversation(nil, options), {}, 500
+  for _ = 1, 60 do
+    local action = random(12)
+    if action < 8 then
+      last = next_prompt(random, conversation, last)
+      local message = random_message(random, last)
+      list[#list + 1] = message
+      conversation:append(message)
+    elseif action == 8 then
+      local more = {}
+      for k = 1, random(6) do
+        more[k] = random_message(random, last)
+        list[#list + 1] = more[k]
+      end
+      conversation:append(more)
+    elseif action == 9 then
+      local n = random(3) == 0 and random(#list + 1) or math.max(#list - random(4), 0)
+      conversation:truncate(n)
+      for k = #list, n + 1, -1 do
+        list[k] = nil
+      end
+    elseif action == 10 then
+      local snapshot = conversation:snapshot()
+      conversation = compaction.restore(snapshot)
+      assert.equal(snapshot, conversation:snapshot())
+    else
+      pcall(conversation.append, conversation, { { role = "user", content = "x" }, { role = "user", content = 1 } })
+    end
+    step(conversation, list, random)
+  end
+end
+
+local function assert_like_pure(conversation, list, random)
+  local estimator = compaction.new_estimator(list)
+  assert.equal(#list, #conversation)
+  assert.equal(estimator:scale(), conversation:scale())
+  local sum = 0
+  for i, message in ipairs(list) do
+    local size = estimator:estimate_message_tokens(message)
+    sum = sum + size
+    assert.equal(size, conversation:estimate(i, i))
+  end
+  assert.equal(sum, conversation:estimate(1, #list))
+  for _ = 1, 4 do
+    local budget = random(random(2) == 0 and 400 or 20000)
+    assert.equal(compaction.split_index_for_keep(list, budget), conversation:split_index_for_keep(budget))
+    assert.equal(compaction.first_index_in_budget(list, budget), conversation:first_index_in_budget(budget))
+  end
+end
+
+-- A model that knows the same messages.
+local function model_of(estimator, list, limit)
+  local m = model.new(estimator, limit)
+  for _, message in ipairs(list) do
+    m:append(message)
+  end
+  return m
+end
+
+describe("with estimator 'seed'", function()
+  for seed = 1, 60 do
+    it("life " .. seed .. " answers as the pure functions", function()
+      live(seed, { estimator = "seed" }, function(conversation, list, random)
+        assert_like_pure(conversation, list, random)
+        local m = model_of("seed", list)
+        assert.same({ m:seed_used() }, { conversation:used() })
+      end)
+    end)
+  end
+
+  it("every conformance conversation answers as the pure functions", function()
+    local random = generator(5)
+    for _, case in ipairs(json.decode(json.read "spec/conformance/conversations.json")) do
+      local conversation, list = compaction.conversation(nil, { estimator = "seed" }), {}
+      for i, message in ipairs(case.messages) do
+        conversation:append(message)
+        list[i] = message
+        assert_like_pure(conversation, list, random)
+      end
+      for n = #list - 1, 0, -1 do
+        conversation:truncate(n)
+        list[n + 1] = nil
+        assert_like_pure(conversation, list, random)
+      end
+    end
+  end)
+end)
+
+describe("with estimator 'auto'", function()
+  for seed = 1, 120 do
+    it("life " .. seed .. " answers as the slow model", function()
+      live(seed, { limit = 16384 }, function(conversation, list)
+        local expected = model_of("auto", list, 16384):work()
+        local used, source = conversation:used()
+        assert.equal(expected.source, source)
+        assert.near(expected.used, used, 2)
+        assert.near(expected.scale, conversation:scale(), 1e-6)
+        local learned = conversation:calibration()
+        assert.same(expected.refused, learned.refused)
+        assert.equal(expected.windows, learned.windows)
+        local sum = 0
+        for i = 1, #list do
+          sum = sum + conversation:estimate(i, i)
+          assert.near(expected.size(i), conversation:estimate(i, i), 1 + expected.size(i) * 1e-5)
+        end
+        assert.equal(sum, conversation:estimate(1, #list))
+        local parts = 0
+        for _, tokens in pairs(conversation:breakdown()) do
+          assert.is_true(tokens >= 0)
+          parts = parts + tokens
+        end
+        assert.equal(used, parts)
+      end)
+    end)
+  end
+end)
+
+describe("units", function()
+  -- Batches of calls and results with every damage that was met.
+  local function random_list(random)
+    local list, ids = {}, { "a", "b", "c", "d", "e", "f" }
+    for _ = 1, 6 do
+      if random(3) > 0 then
+        list[#list + 1] = { role = "user", content = "x" }
+      end
+      local calls, results = {}, {}
+      for k = 1, random(5) do
+        local id = random(10) == 0 and "" or random(8) == 0 and ids[1] or ids[random(#ids) + 1]
+        calls[k] = { id = random(8) > 0 and id or nil }
+        if random(6) > 0 then -- else it is abandoned
+          results[#results + 1] = { role = "tool", content = "r", tool_call_id = random(10) > 0 and calls[k].id or nil }
+        end
+      end
+      list[#list + 1] = { role = "assistant", content = "", tool_calls = calls }
+      while #results > 0 do
+        if random(8) == 0 then
+          list[#list + 1] = { role = "user", content = "meanwhile" }
+        end
+        list[#list + 1] = table.remove(results, random(#results) + 1)
+      end
+      if random(4) == 0 then -- late, twice, or of nobody
+        list[#list + 1] = { role = "tool", content = "late", tool_call_id = ids[random(#ids) + 1] }
+      end
+    end
+    return list
+  end
+
+  for seed = 1, 150 do
+    it("batches " .. seed .. " are cut as the slow model says", function()
+      local random = generator(seed * 104729)
+      local list = random_list(random)
+      local conversation = compaction.conversation()
+      local known = model.new "auto"
+      for _, message in ipairs(list) do
+        conversation:append(message)
+        known:append(message)
+        local _, pending = known:paired()
+        assert.equal(pending, conversation:pending())
+        for i = 1, #known.list + 1 do
+          assert.equal(known:can_cut(i), conversation:can_cut(i), "cut " .. i)
+        end
+      end
+      for n = #list, 0, -1 do
+        conversation:truncate(n)
+        known:truncate(n)
+        local _, pending = known:paired()
+        assert.equal(pending, conversation:pending())
+        for _, max in ipairs { 0, 20, 60, 200 } do
+          local expected, sum = n + 1, 0
+          for i = n, 1, -1 do
+            sum = sum + conversation:estimate(i, i)
+            if sum <= max and known:can_cut(i) then
+              expected = i
+            end
+          end
+          assert.equal(expected, conversation:keep_from(max))
+        end
+      end
+    end)
+  end
+end)
