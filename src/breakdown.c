@@ -63,6 +63,6 @@ cpt_breakdown cpt_conversation_breakdown(const cpt_conversation *c) {
   if (sum > used)
     shrink(&b, sum, used);
   else
-    b.fixed = used - sum;
+    b.fixed = sat_sub(used, sum);
   return b;
 }

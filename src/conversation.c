@@ -308,10 +308,15 @@ static int64_t messages_after(const cpt_conversation *c, const record *r) {
 }
 
 int64_t cpt_conversation_used(const cpt_conversation *c, bool *anchored) {
+  int64_t used;
   *anchored = c->live != 0;
-  if (c->live == 0) return sat_add(fixed_part(c).tokens, all_messages(c));
-  const record *live = &c->records[c->live - 1];
-  int64_t used = sat_add(sat_add(base_total(c, live), resent_reasoning(c, live)), messages_after(c, live));
+  if (c->live == 0) {
+    used = sat_add(fixed_part(c).tokens, all_messages(c));
+  } else {
+    const record *live = &c->records[c->live - 1];
+    used = sat_add(base_total(c, live), resent_reasoning(c, live));
+    used = sat_add(used, messages_after(c, live));
+  }
   return used > 0 ? used : 0;
 }
 
@@ -353,13 +358,15 @@ struct tail {
   size_t first; /* index of items[0] in the list it was copied from */
 };
 
-static void *copy(const cpt_conversation *c, const void *from, size_t bytes, bool *enough) {
-  if (bytes == 0) return NULL;
-  void *to = c->alloc(c->ud, NULL, 0, bytes);
+/* A copy of n elements from the first on; NULL for none. */
+static void *copy(const cpt_conversation *c, const void *array, size_t first, size_t n, size_t size,
+                  bool *enough) {
+  if (n == 0) return NULL;
+  void *to = c->alloc(c->ud, NULL, 0, n * size);
   if (to == NULL)
     *enough = false;
   else
-    memcpy(to, from, bytes);
+    memcpy(to, (const char *)array + first * size, n * size);
   return to;
 }
 
@@ -380,9 +387,9 @@ static bool copy_tail(const cpt_conversation *c, size_t first, struct tail *t) {
                      .record_count = c->record_count - r,
                      .call_count = c->call_count - k,
                      .first = first};
-  t->items = copy(c, c->items + first, t->count * sizeof *t->items, &enough);
-  t->records = copy(c, c->records + r, t->record_count * sizeof *t->records, &enough);
-  t->calls = copy(c, c->calls + k, t->call_count * sizeof *t->calls, &enough);
+  t->items = copy(c, c->items, first, t->count, sizeof *t->items, &enough);
+  t->records = copy(c, c->records, r, t->record_count, sizeof *t->records, &enough);
+  t->calls = copy(c, c->calls, k, t->call_count, sizeof *t->calls, &enough);
   if (!enough) free_tail(c, t);
   return enough;
 }

@@ -249,6 +249,19 @@ size_t cpt_conversation_snapshot(const cpt_conversation *c, unsigned char *out, 
 
 static bool link_within(uint32_t link, size_t count) { return link <= count; }
 
+static bool is_prompt(const record *r) { return r->kind == ANCHOR || r->kind == OBSERVED; }
+
+/* Does the link lead to an anchor among the first n records, or nowhere? */
+static bool anchor_link(const cpt_conversation *c, uint32_t link, size_t n) {
+  if (link == 0) return true;
+  return link <= n && is_prompt(&c->records[link - 1]) &&
+         c->records[link - 1].tally < c->tally_count;
+}
+
+static bool marker_link(const cpt_conversation *c, uint32_t link, size_t n) {
+  return link == 0 || (link <= n && c->records[link - 1].kind == MARKER);
+}
+
 static bool item_is_sound(const cpt_conversation *c, size_t i) {
   const item *m = &c->items[i];
   if (!link_within(m->record, c->record_count) || !link_within(m->call, c->call_count)) return false;
@@ -261,10 +274,14 @@ static bool item_is_sound(const cpt_conversation *c, size_t i) {
 static bool record_is_sound(const cpt_conversation *c, size_t k) {
   const record *r = &c->records[k];
   if (k > 0 && r->at < c->records[k - 1].at) return false;
-  if (r->kind > MARKER || r->fate >= FATES) return false;
+  if (r->kind > MARKER || r->fate >= FATES || r->answer < 0) return false;
   if (r->kind == OBSERVED ? r->at > c->count : r->at >= c->count) return false;
-  if (r->base > k || r->previous > k) return false; /* links go back: no chain is endless */
-  return r->kind == MARKER || r->kind == SIZE || r->tally < c->tally_count;
+  if (r->flags & (FREED_PREVIOUS | REFUSED_PREVIOUS) && r->previous == 0) return false;
+  if (is_prompt(r) && r->tally >= c->tally_count) return false;
+  /* Links go back: no chain is endless. */
+  if (!anchor_link(c, r->previous, k)) return false;
+  if (r->kind == MARKER) return marker_link(c, r->base, k);
+  return anchor_link(c, r->base, k) && r->base <= r->previous;
 }
 
 static bool call_is_sound(const cpt_conversation *c, size_t k) {
@@ -277,16 +294,12 @@ static bool call_is_sound(const cpt_conversation *c, size_t k) {
 static bool is_sound(const cpt_conversation *c) {
   if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->model_at > c->count) return false;
   if (!link_within(c->folded_tally, c->tally_count)) return false;
-  const uint32_t links[] = {c->live, c->newest, c->marker, c->first_live};
-  for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
-    if (!link_within(links[i], c->record_count)) return false;
-  }
-  if (c->newest != 0 && c->records[c->newest - 1].tally >= c->tally_count) return false;
-  if (c->live != 0 && c->records[c->live - 1].tally >= c->tally_count) return false;
-  for (size_t k = 0; k < c->record_count; k++) {
-    const record *r = &c->records[k];
+  size_t n = c->record_count;
+  if (!anchor_link(c, c->live, n) || !anchor_link(c, c->newest, n)) return false;
+  if (c->live > c->newest) return false;
+  if (!anchor_link(c, c->first_live, n) || !marker_link(c, c->marker, n)) return false;
+  for (size_t k = 0; k < n; k++) {
     if (!record_is_sound(c, k)) return false;
-    if (r->previous != 0 && c->records[r->previous - 1].tally >= c->tally_count) return false;
   }
   for (size_t i = 0; i < c->count; i++) {
     if (!item_is_sound(c, i)) return false;

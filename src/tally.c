@@ -279,6 +279,14 @@ static void refuse(cpt_conversation *c, record *r, enum fate fate) {
   meets(c, r, fate);
 }
 
+/* What was measured, held near what was guessed. */
+static int64_t held_ratio(int64_t measured, int64_t guessed) {
+  double ratio = (double)measured / (double)guessed;
+  if (ratio < MIN_RATIO) return sat_trunc(MIN_RATIO * (double)guessed);
+  if (ratio > MAX_RATIO) return sat_trunc(MAX_RATIO * (double)guessed);
+  return measured;
+}
+
 /* Learn from the window between b and r, whose prompt is believed. `change` is what resent
  * reasoning was expected to change. */
 static void close_window(cpt_conversation *c, record *r, const record *b, int64_t change) {
@@ -293,8 +301,7 @@ static void close_window(cpt_conversation *c, record *r, const record *b, int64_
   if (measured <= 0) {
     meets(c, r, SHRUNK);
   } else if (guessed > 0) {
-    double held = fmin(fmax((double)measured, MIN_RATIO * (double)guessed), MAX_RATIO * (double)guessed);
-    teach(c, r, sat_trunc(held), guessed);
+    teach(c, r, held_ratio(measured, guessed), guessed);
   }
   if (charged > 0 && guessed > 0) {
     r->ratio = (float)((double)charged / (double)guessed);

@@ -54,8 +54,8 @@ static int open_libraries(lua_State *L) {
 
 static const char script[] =
     "local messages = {}\n"
-    "for i = 1, 40 do\n"
-    "  messages[#messages + 1] = { role = 'user', content = ('x'):rep(i * 50) }\n"
+    "for i = 1, 12 do\n"
+    "  messages[#messages + 1] = { role = 'user', content = ('x'):rep(i * 150) }\n"
     "  messages[#messages + 1] = { role = 'assistant', content = 'ok', model = 'm',\n"
     "    tool_calls = { { ['function'] = { name = 'f', arguments = '{}' } } },\n"
     "    usage = { input_tokens = i * i * 12, output_tokens = 40 } }\n"
@@ -63,11 +63,22 @@ static const char script[] =
     "local proxy = setmetatable({}, { __index = messages, __len = function() return #messages end "
     "})\n"
     "local e = compaction.new_estimator(messages)\n"
-    "local s = compaction.split_index_for_keep(messages, 2000)\n"
-    "assert(s == compaction.split_index_for_keep(proxy, 2000))\n"
+    "local s = compaction.split_index_for_keep(messages, 700)\n"
+    "assert(s == compaction.split_index_for_keep(proxy, 700))\n"
     "assert(compaction.new_estimator(ipairs(messages)):scale() == e:scale())\n"
     "assert(tostring(e):find 'scale')\n"
     "assert(not pcall(compaction.split_index_for_keep, { { role = 1 } }, 1))\n"
+    "local c = compaction.conversation(proxy)\n"
+    "for i = 1, 10 do\n"
+    "  local n = c:snapshot()\n"
+    "  if not pcall(c.append, c, messages) then assert(c:snapshot() == n) error('not enough memory', 0) end\n"
+    "  c:append(messages[i])\n"
+    "  if i == 6 then c:replace(9, messages[1], messages[3]) end\n"
+    "  if i % 4 == 0 then c:set(5, messages[i]) end\n"
+    "end\n"
+    "assert(compaction.restore(c:snapshot()):used() == c:used())\n"
+    "assert(c:breakdown().user > 0 and c:calibration().refused)\n"
+    "c:truncate(3)\n"
     "return s, e:scale()\n";
 
 struct run {
