@@ -12,9 +12,9 @@ OWN_CFLAGS = $(WARNINGS) -fPIC -MMD -MP
 CORE := $(filter-out src/lua_%.c,$(wildcard src/*.c))
 BINDING := $(wildcard src/lua_*.c)
 
-# The version of Lua that $(LUA) speaks, and its headers. LuaJIT takes those of 5.1: a
-# module built with its own headers does not load into PUC Lua.
-V := $(shell $(LUA) -e 'io.write(_VERSION:match "%d%.%d")' 2>/dev/null)
+# The version of Lua that $(LUA) speaks, and its headers. LuaJIT and Neovim take those of 5.1:
+# a module built with LuaJIT's own headers does not load into PUC Lua.
+V := $(if $(filter nvim,$(notdir $(LUA))),5.1,$(shell $(LUA) -e 'io.write(_VERSION:match "%d%.%d")' 2>/dev/null))
 LUA_CFLAGS = $(shell pkg-config --cflags-only-I lua$(V))
 LUA_LIBS = $(shell pkg-config --libs lua$(V))
 
@@ -27,15 +27,18 @@ BINDING_OBJECTS = $(BINDING:src/%.c=$(TREE)/%.o)
 LIBRARY = $(BUILD)/libcompaction.a
 LIB_FLAGS := $(if $(filter Darwin,$(shell uname)),-bundle -undefined dynamic_lookup,-shared)
 
-.PHONY: build test specs lint format prompts lib demo bench nvim asan install clean need-%
+.PHONY: build check-lua test specs c-specs lint format prompts lib demo bench fuzz nvim asan install clean
 
-build: $(MODULE)
+build: check-lua
+	@$(MAKE) --no-print-directory $(MODULE)
 
-need-%:
-	@sh .ci/need.sh $* $(LUA)
+# Before the compiler complains in its own words.
+check-lua:
+	@test -n "$(V)" || { echo "$(LUA) does not run; set LUA, or install it" >&2; exit 1; }
+	@echo '#include <lauxlib.h>' | $(CC) $(LUA_CFLAGS) -E - >/dev/null 2>&1 || { echo \
+	  "no headers of Lua $(V): install them (Debian: liblua$(V)-dev and pkg-config), or set LUA_CFLAGS=-I/their/folder" >&2; exit 1; }
 
 $(MODULE): $(CORE_OBJECTS) $(BINDING_OBJECTS)
-	@test -n "$(V)" || { echo "$(LUA) does not run; make demo installs what is missing" >&2; exit 1; }
 	@mkdir -p $(@D)
 	$(CC) $(LIB_FLAGS) $(CFLAGS) $(LDFLAGS) $^ -o $@
 
@@ -58,15 +61,15 @@ $(BUILD)/compaction.h: src/compaction.h
 
 # Neovim finds a module beside the Lua files by itself. It runs LuaJIT: the 5.1 build.
 nvim:
-	@$(MAKE) --no-print-directory build LUA=lua5.1
+	@$(MAKE) --no-print-directory build LUA=nvim
 	cp $(BUILD)/5.1/compaction/core.so lua/compaction/core.so
 
-prompts: src/prompts.c
+# Only on request: src/prompts.c is committed, so that nobody needs Lua to compile C.
+prompts:
+	$(LUA) src/embed.lua prompts > src/prompts.c.new && mv src/prompts.c.new src/prompts.c
 
-src/prompts.c: src/embed.lua $(wildcard prompts/*.txt)
-	$(LUA) src/embed.lua prompts > $@.new && mv $@.new $@
-
-demo: need-demo
+demo:
+	@sh .ci/need.sh demo $(LUA)
 	@$(MAKE) --no-print-directory --silent build
 	@LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./$(TREE)/?.so;;' \
 	  $(LUA) doc/examples/demo.lua '$(TRANSCRIPT)' '$(LIMIT)'
@@ -75,19 +78,17 @@ demo: need-demo
 ALL := lua5.1 lua5.2 lua5.3 lua5.4 luajit nvim
 INTERPRETERS := $(if $(filter file default,$(origin LUA)),$(ALL),$(LUA))
 
-test: need-test
+test:
+	@sh .ci/need.sh test $(INTERPRETERS)
 	@$(MAKE) --no-print-directory specs
 
 specs:
-	@for lua in $(filter lua5.%,$(INTERPRETERS)); do \
-	  $(MAKE) --no-print-directory --silent build c-specs LUA=$$lua || exit 1; done
-	@$(if $(filter luajit,$(INTERPRETERS)),$(MAKE) --no-print-directory --silent build LUA=lua5.1,:)
-	@$(if $(filter nvim,$(INTERPRETERS)),$(MAKE) --no-print-directory --silent nvim,:)
+	@for lua in $(INTERPRETERS); do $(MAKE) --no-print-directory --silent build c-specs LUA=$$lua || exit 1; done
+	@$(if $(filter nvim,$(notdir $(INTERPRETERS))),$(MAKE) --no-print-directory --silent nvim LUA=nvim,:)
 	@COMPACTION_BUILD=$(BUILD) sh spec/run.sh $(INTERPRETERS)
 
 # C programs that prove what Lua cannot: the core without Lua, states, allocation.
 C_SPECS = $(patsubst spec/c/%.c,$(TREE)/%,$(wildcard spec/c/*_spec.c))
-.PHONY: c-specs
 c-specs: $(C_SPECS)
 
 $(TREE)/core_%_spec: spec/c/core_%_spec.c lib
@@ -97,21 +98,35 @@ $(TREE)/lua_%_spec: spec/c/lua_%_spec.c $(BINDING_OBJECTS) $(LIBRARY)
 	$(CC) $(CFLAGS) $(WARNINGS) -Isrc $(LUA_CFLAGS) $< $(BINDING_OBJECTS) $(LIBRARY) $(LUA_LIBS) -lcmocka -lpthread -o $@
 
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-asan: need-test
+asan:
+	@sh .ci/need.sh test $(LUA)
 	@$(MAKE) --no-print-directory specs BUILD=build/asan CFLAGS='$(SANITIZE)' LUA=$(LUA) SANITIZED=1
 
-bench: need-bench
-	@$(MAKE) --no-print-directory --silent build LUA=lua5.4
-	@$(MAKE) --no-print-directory --silent build LUA=lua5.1
-	@for lua in lua5.4 luajit; do LUA_PATH='./lua/?.lua;./lua/?/init.lua;./spec/bench/?.lua;;' \
+# Ratios against an opponent in the same run; machines are noisy.
+bench: lib
+	@sh .ci/need.sh bench
+	@for lua in lua5.4 luajit; do $(MAKE) --no-print-directory --silent build LUA=$$lua || exit 1; done
+	@$(CC) $(CFLAGS) -I$(BUILD) spec/bench/core.c $(LIBRARY) -o $(BUILD)/bench-core
+	@$(BUILD)/bench-core
+	@for lua in lua5.4 luajit; do for bench in seed turn; do \
+	  LUA_PATH='./lua/?.lua;./lua/?/init.lua;./spec/bench/?.lua;;' \
 	  LUA_CPATH="./$(BUILD)/$$($$lua -e 'io.write(_VERSION:match "%d%.%d")')/?.so;;" \
-	  $$lua spec/bench/seed.lua || exit 1; done
+	  $$lua spec/bench/$$bench.lua || exit 1; done; done
 
-LUA_FILES := lua spec src/embed.lua doc/examples .busted .luacheckrc compaction-scm-1.rockspec
-C_FILES := $(wildcard src/*.[ch] spec/c/*.[ch])
+C_FILES := $(wildcard src/*.[ch] spec/c/*.c spec/bench/*.c spec/fuzz/*.c)
 STYLUA := $(firstword $(wildcard build/tools/node_modules/.bin/stylua) $(shell command -v stylua))
 
-lint: need-lint
+# Forged snapshots, for FUZZ_SECONDS.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@sh .ci/need.sh fuzz
+	@mkdir -p $(BUILD)/fuzz/corpus
+	clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
+	  spec/fuzz/restore.c $(CORE) -o $(BUILD)/fuzz/restore
+	cd $(BUILD)/fuzz && ./restore -max_total_time=$(FUZZ_SECONDS) -max_len=4000 -verbosity=0 corpus
+
+lint:
+	@sh .ci/need.sh lint
 	luacheck --quiet lua spec src doc/examples
 	clang-format --dry-run -Werror $(filter-out src/prompts.c,$(C_FILES))
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr \
@@ -125,8 +140,7 @@ format:
 install: build
 	install -d $(DESTDIR)$(PREFIX)/lib/lua/$(V)/compaction $(DESTDIR)$(PREFIX)/share/lua/$(V)/compaction
 	install -m 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/lua/$(V)/compaction/core.so
-	cd lua/compaction && find . -name '*.lua' -exec \
-	  install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/lua/$(V)/compaction/{} \;
+	install -m 644 lua/compaction/*.lua $(DESTDIR)$(PREFIX)/share/lua/$(V)/compaction
 
 # Also what `luarocks make` leaves beside the sources.
 clean:

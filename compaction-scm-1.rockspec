@@ -19,13 +19,20 @@ build = {
   modules = {
     ["compaction.core"] = {
       sources = {
+        "src/breakdown.c",
         "src/calibrate.c",
+        "src/conversation.c",
         "src/estimate.c",
         "src/lua_compaction.c",
+        "src/lua_conversation.c",
+        "src/lua_json.c",
         "src/lua_message.c",
         "src/message.c",
         "src/prompts.c",
+        "src/snapshot.c",
         "src/split.c",
+        "src/tally.c",
+        "src/unit.c",
       },
       incdirs = { "src" },
     },

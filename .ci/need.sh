@@ -1,10 +1,11 @@
 #!/bin/sh
-# What a make target needs: need.sh build|demo|test|bench|lint [interpreter]
+# What a make target needs: need.sh demo|test|bench|fuzz|lint [interpreter...]
 # Nothing missing: silent. As root on Debian: installs it. Else: prints the one command that
 # does, and fails.
 set -u
 target=$1
-lua=${2:-lua5.4}
+shift
+[ $# -gt 0 ] || set -- lua5.4
 
 missing=
 need() { # need PACKAGE COMMAND...: the package is missed where the command fails
@@ -14,53 +15,58 @@ need() { # need PACKAGE COMMAND...: the package is missed where the command fail
 }
 headers() { pkg-config --exists "$1"; }
 json() { "$1" -e 'if not pcall(require, "cjson") then require "dkjson" end'; }
-busted() { "$1" -e 'require "busted.runner"'; }
-cmocka() { echo '#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>' | cc -E -; }
+loads() { "$1" -e "require '$2'"; }
+cmocka() { printf '#include <stdarg.h>\n#include <stddef.h>\n#include <setjmp.h>\n#include <cmocka.h>\n' | cc -E -; }
 asan_runtime() { test -f "$(cc -print-file-name=libasan.so)"; }
+fuzzer() { echo 'int LLVMFuzzerTestOneInput(void){return 0;}' | clang -fsanitize=fuzzer -x c - -o /dev/null; }
 
 need_compiler() {
   need build-essential cc --version
   need pkg-config pkg-config --version
 }
-need_lua() { # interpreter and headers
-  case $1 in
-  luajit) need luajit luajit -v; need liblua5.1-0-dev headers lua5.1 ;;
-  nvim) need neovim nvim --version; need liblua5.1-0-dev headers lua5.1; need lua5.1 lua5.1 -v ;;
-  lua5.1) need lua5.1 lua5.1 -v; need liblua5.1-0-dev headers lua5.1 ;;
-  *) need "$1" "$1" -v; need "lib$1-dev" headers "$1" ;;
+need_lua() { # an interpreter, and the headers of its version
+  name=${1##*/}
+  case $name in
+  luajit) need luajit "$1" -v; need liblua5.1-0-dev headers lua5.1 ;;
+  nvim) need neovim "$1" --version; need liblua5.1-0-dev headers lua5.1 ;;
+  lua5.1) need lua5.1 "$1" -v; need liblua5.1-0-dev headers lua5.1 ;;
+  *) need "$name" "$1" -v; need "lib$name-dev" headers "$name" ;;
   esac
+}
+need_specs() { # what the specs load; Neovim finds what LuaJIT does
+  [ "${1##*/}" != nvim ] || set -- luajit
+  need_lua "$1"
+  need lua-busted loads "$1" busted.runner
+  need lua-cjson loads "$1" cjson
+  need lua-dkjson loads "$1" dkjson
 }
 
 need_compiler
 case $target in
 demo)
-  need_lua "$lua"
-  need lua-cjson json "$lua"
+  need_lua "$1"
+  need lua-cjson json "$1"
   ;;
-test | lint)
-  for each in lua5.1 lua5.2 lua5.3 lua5.4 luajit nvim; do need_lua $each; done
-  for each in lua5.1 lua5.2 lua5.3 lua5.4 luajit; do
-    need lua-busted busted $each
-    need lua-cjson $each -e 'require "cjson"'
-    need lua-dkjson $each -e 'require "dkjson"'
-  done
+test)
+  for lua in "$@"; do need_lua "$lua"; need_specs "$lua"; done
   need libcmocka-dev cmocka
   need libc6-dev asan_runtime
   ;;
 bench)
   need_lua lua5.4
   need_lua luajit
-  need lua5.1 lua5.1 -v
   ;;
-esac
-if [ "$target" = lint ]; then
+fuzz)
+  need clang clang --version
+  need libclang-rt-14-dev fuzzer
+  ;;
+lint)
+  need_lua lua5.4
   need lua-check luacheck --version
   need clang-format clang-format --version
   need cppcheck cppcheck --version
-fi
+  ;;
+esac
 
 missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
 [ -n "${missing% }" ] || exit 0

@@ -22,7 +22,8 @@ local function random_message(random, prompt)
   if message.role == "assistant" and random(2) == 0 then
     message.tool_calls = {}
     for k = 1, random(4) do
-      message.tool_calls[k] = { id = maybe(80, ({ "p", "q", "r", "" })[random(4) + 1]), ["function"] = { arguments = "{}" } }
+      message.tool_calls[k] =
+        { id = maybe(80, ({ "p", "q", "r", "" })[random(4) + 1]), ["function"] = { arguments = "{}" } }
     end
   end
   if random(100) < 45 then
@@ -80,7 +81,11 @@ local function live(seed, options, step)
       conversation = compaction.restore(snapshot)
       assert.equal(snapshot, conversation:snapshot())
     else
-      pcall(conversation.append, conversation, { { role = "user", content = "x" }, { role = "user", content = 1 } })
+      pcall(
+        conversation.append,
+        conversation,
+        { { role = "user", content = "x" }, { role = "user", content = 1 } }
+      )
     end
     step(conversation, list, random)
   end
@@ -184,7 +189,8 @@ describe("units", function()
         local id = random(10) == 0 and "" or random(8) == 0 and ids[1] or ids[random(#ids) + 1]
         calls[k] = { id = random(8) > 0 and id or nil }
         if random(6) > 0 then -- else it is abandoned
-          results[#results + 1] = { role = "tool", content = "r", tool_call_id = random(10) > 0 and calls[k].id or nil }
+          results[#results + 1] =
+            { role = "tool", content = "r", tool_call_id = random(10) > 0 and calls[k].id or nil }
         end
       end
       list[#list + 1] = { role = "assistant", content = "", tool_calls = calls }

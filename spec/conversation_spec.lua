@@ -14,7 +14,11 @@ local function tool(tokens, id)
 end
 
 local function answer(prompt, output, extra)
-  local m = { role = "assistant", content = text(output + 5), usage = { input_tokens = prompt, output_tokens = output } }
+  local m = {
+    role = "assistant",
+    content = text(output + 5),
+    usage = { input_tokens = prompt, output_tokens = output },
+  }
   for k, v in pairs(extra or {}) do
     m[k] = v
   end
@@ -27,7 +31,12 @@ end
 
 describe("a conversation", function()
   it("starts empty", function()
-    for _, c in ipairs { conversation(), conversation {}, conversation(nil, nil), conversation({}, { estimator = "seed" }) } do
+    for _, c in ipairs {
+      conversation(),
+      conversation {},
+      conversation(nil, nil),
+      conversation({}, { estimator = "seed" }),
+    } do
       assert.equal(0, #c)
       assert.equal(0, c:len())
       assert.same({ 0, "estimate" }, { c:used() })
@@ -66,18 +75,29 @@ describe("a conversation", function()
 
   it("appends a list whole or not at all", function()
     local c = conversation { user() }
-    local list = { user(), answer(500, 10), user(), user(), user(), user(), { role = "user", content = 1 }, user() }
+    local list =
+      { user(), answer(500, 10), user(), user(), user(), user(), { role = "user", content = 1 }, user() }
     local before = c:snapshot()
     local ok, message = pcall(c.append, c, list)
     assert.is_false(ok)
-    assert.matches("bad argument #1 to 'append' %(messages%[7%]%.content: string or list of parts expected", message)
+    assert.matches(
+      "bad argument #1 to 'append' %(messages%[7%]%.content: string or list of parts expected",
+      message
+    )
     assert.equal(before, c:snapshot())
   end)
 
   it("forgets by truncate as if nothing had come", function()
     local messages = { user(300) }
     for i = 1, 30 do
-      messages[#messages + 1] = answer(3000 + i * 700, 40, { model = i % 7 == 0 and "other" or "m", usage = { input_tokens = 3000 + i * (i % 5 == 0 and -100 or 700), output_tokens = i % 4 == 0 and 1 or 40, reasoning_tokens = i % 3 } })
+      messages[#messages + 1] = answer(3000 + i * 700, 40, {
+        model = i % 7 == 0 and "other" or "m",
+        usage = {
+          input_tokens = 3000 + i * (i % 5 == 0 and -100 or 700),
+          output_tokens = i % 4 == 0 and 1 or 40,
+          reasoning_tokens = i % 3,
+        },
+      })
       messages[#messages + 1] = tool(400)
       messages[#messages + 1] = user(100)
     end
@@ -151,32 +171,68 @@ describe("wrong arguments of a conversation", function()
     local cases = {
       { "append", { 5 }, "bad argument #1 to 'append' (table expected, got number)" },
       { "append", {}, "bad argument #1 to 'append' (table expected, got nil)" },
-      { "append", { { role = "user", content = 7 } }, "bad argument #1 to 'append' (message.content: string or list of parts expected, got number)" },
-      { "append", { { role = "tool", tool_call_id = {} } }, "bad argument #1 to 'append' (message.tool_call_id: string expected, got table)" },
-      { "append", { { role = "assistant", tool_calls = { { id = true } } } }, "bad argument #1 to 'append' (message.tool_calls[1].id: string expected, got boolean)" },
-      { "append", { { role = "user", compaction = 7 } }, "bad argument #1 to 'append' (message.compaction: table expected, got number)" },
-      { "append", { { role = "user", compaction = { version = 1, kept = "3" } } }, "bad argument #1 to 'append' (message.compaction.kept: number expected, got string)" },
-      { "append", { { role = "user", compaction = { version = 1, kept = -3 } } }, "bad argument #1 to 'append' (message.compaction.kept: a count is never negative)" },
+      {
+        "append",
+        { { role = "user", content = 7 } },
+        "bad argument #1 to 'append' (message.content: string or list of parts expected, got number)",
+      },
+      {
+        "append",
+        { { role = "tool", tool_call_id = {} } },
+        "bad argument #1 to 'append' (message.tool_call_id: string expected, got table)",
+      },
+      {
+        "append",
+        { { role = "assistant", tool_calls = { { id = true } } } },
+        "bad argument #1 to 'append' (message.tool_calls[1].id: string expected, got boolean)",
+      },
+      {
+        "append",
+        { { role = "user", compaction = 7 } },
+        "bad argument #1 to 'append' (message.compaction: table expected, got number)",
+      },
+      {
+        "append",
+        { { role = "user", compaction = { version = 1, kept = "3" } } },
+        "bad argument #1 to 'append' (message.compaction.kept: number expected, got string)",
+      },
+      {
+        "append",
+        { { role = "user", compaction = { version = 1, kept = -3 } } },
+        "bad argument #1 to 'append' (message.compaction.kept: a count is never negative)",
+      },
       { "truncate", { 4 }, "bad argument #1 to 'truncate' (index from 0 to 3 expected, got 4)" },
       { "truncate", { -1 }, "bad argument #1 to 'truncate' (index from 0 to 3 expected, got -1)" },
       { "truncate", { 1.5 }, "bad argument #1 to 'truncate' (integer within +-2^53 expected, got 1.5)" },
       { "set", { 4, user() }, "bad argument #1 to 'set' (index from 1 to 3 expected, got 4)" },
       { "set", { 0, user() }, "bad argument #1 to 'set' (index from 1 to 3 expected, got 0)" },
       { "set", { 1, { user() } }, "bad argument #2 to 'set' (one message expected, got a list)" },
-      { "set", { 1, { role = "user", usage = { output_tokens = "x" } } }, "bad argument #2 to 'set' (message.usage.output_tokens: number expected, got string)" },
+      {
+        "set",
+        { 1, { role = "user", usage = { output_tokens = "x" } } },
+        "bad argument #2 to 'set' (message.usage.output_tokens: number expected, got string)",
+      },
       { "estimate", { 0, 1 }, "bad argument #1 to 'estimate' (index from 1 to 4 expected, got 0)" },
       { "estimate", { 2, 4 }, "bad argument #2 to 'estimate' (index from 1 to 3 expected, got 4)" },
       { "can_cut", { 5 }, "bad argument #1 to 'can_cut' (index from 1 to 4 expected, got 5)" },
       { "keep_from", { "x" }, "bad argument #1 to 'keep_from' (number expected, got string)" },
       { "split_index_for_keep", {}, "bad argument #1 to 'split_index_for_keep' (number expected, got nil)" },
       { "observe", { 5 }, "bad argument #1 to 'observe' (table expected, got number)" },
-      { "observe", { { input_tokens = {} } }, "bad argument #1 to 'observe' (usage.input_tokens: number expected, got table)" },
+      {
+        "observe",
+        { { input_tokens = {} } },
+        "bad argument #1 to 'observe' (usage.input_tokens: number expected, got table)",
+      },
       { "observe", { {}, 5 }, "bad argument #2 to 'observe' (string expected, got number)" },
       { "set_limit", { -1 }, "bad argument #1 to 'set_limit' (a limit is never negative)" },
       { "set_limit", { "x" }, "bad argument #1 to 'set_limit' (number expected, got string)" },
       { "set_model", { 5 }, "bad argument #1 to 'set_model' (string expected, got number)" },
       { "set_fixed", { 5 }, "bad argument #1 to 'set_fixed' (table expected, got number)" },
-      { "set_fixed", { { sytem = "x" } }, "bad argument #1 to 'set_fixed' (unknown option 'sytem' (known: system, tools))" },
+      {
+        "set_fixed",
+        { { sytem = "x" } },
+        "bad argument #1 to 'set_fixed' (unknown option 'sytem' (known: system, tools))",
+      },
       { "set_fixed", { { tools = { 0 / 0 } } }, nil },
       { "replace", { 5, user() }, "bad argument #1 to 'replace' (index from 1 to 4 expected, got 5)" },
       { "replace", { 2 }, "bad argument #2 to 'replace' (table expected, got nil)" },
@@ -193,8 +249,14 @@ describe("wrong arguments of a conversation", function()
   end)
 
   it("come with options too", function()
-    assert.equal("bad argument #2 to 'conversation' (unknown option 'estimater' (known: estimator, limit, model))", message_of(compaction.conversation, nil, { estimater = "seed" }))
-    assert.equal("bad argument #2 to 'conversation' (options.estimator: 'auto' or 'seed' expected, got 'best')", message_of(compaction.conversation, nil, { estimator = "best" }))
+    assert.equal(
+      "bad argument #2 to 'conversation' (unknown option 'estimater' (known: estimator, limit, model))",
+      message_of(compaction.conversation, nil, { estimater = "seed" })
+    )
+    assert.equal(
+      "bad argument #2 to 'conversation' (options.estimator: 'auto' or 'seed' expected, got 'best')",
+      message_of(compaction.conversation, nil, { estimator = "best" })
+    )
     assert.is_false(pcall(conversation, nil, { limit = "x" }))
     assert.is_false(pcall(conversation, nil, 5))
     assert.is_false(pcall(conversation, user()))
@@ -325,10 +387,16 @@ describe("usage that cannot be taken at its word", function()
   end)
 
   it("has an output replaced that is a placeholder", function()
-    local c = conversation { user(100), { role = "assistant", content = ("x"):rep(900), usage = { input_tokens = 1000, output_tokens = 1 } } }
+    local c = conversation {
+      user(100),
+      { role = "assistant", content = ("x"):rep(900), usage = { input_tokens = 1000, output_tokens = 1 } },
+    }
     assert.near(1000 + 900 / 3.5, c:used(), 10)
     assert.equal(1, c:calibration().refused.placeholder)
-    local short = conversation { user(100), { role = "assistant", content = "ok", usage = { input_tokens = 1000, output_tokens = 1 } } }
+    local short = conversation {
+      user(100),
+      { role = "assistant", content = "ok", usage = { input_tokens = 1000, output_tokens = 1 } },
+    }
     assert.equal(1001, short:used())
     assert.equal(0, short:calibration().refused.placeholder)
   end)
@@ -413,7 +481,11 @@ describe("reasoning", function()
       if i > 1 then
         errors[i] = c:used() - prompt
       end
-      c:append { role = "assistant", content = text(105), usage = { input_tokens = prompt, output_tokens = 500, reasoning_tokens = 400 } }
+      c:append {
+        role = "assistant",
+        content = text(105),
+        usage = { input_tokens = prompt, output_tokens = 500, reasoning_tokens = 400 },
+      }
       kept = kept + 400
       base = base + 100
       if new_turn then
@@ -444,7 +516,15 @@ end)
 
 describe("set", function()
   it("corrects the anchors behind a pruned message", function()
-    local c = conversation { user(4000), answer(10000, 50), tool(3000), answer(13050, 50), tool(1000), answer(14100, 50), user(100) }
+    local c = conversation {
+      user(4000),
+      answer(10000, 50),
+      tool(3000),
+      answer(13050, 50),
+      tool(1000),
+      answer(14100, 50),
+      user(100),
+    }
     assert.equal(14250, c:used())
     c:set(3, tool(50))
     assert.near(14250 - 2950, c:used(), 5)
@@ -576,7 +656,10 @@ describe("replace", function()
 
   it("is no anchor, whatever usage the summary carries", function()
     local c = long()
-    c:replace(33, { role = "user", content = text(900), usage = { input_tokens = 99999, output_tokens = 700 } })
+    c:replace(
+      33,
+      { role = "user", content = text(900), usage = { input_tokens = 99999, output_tokens = 700 } }
+    )
     assert.same("estimate", select(2, c:used()))
     assert.equal(705, c:estimate(2, 2))
   end)
@@ -599,7 +682,11 @@ describe("replace", function()
     end
     local fresh = conversation(messages)
     assert.equal("anchor", select(2, fresh:used()))
-    table.insert(messages, 1, { role = "user", content = text(300), compaction = { version = 1, kept = #messages, fixed = 7000 } })
+    table.insert(
+      messages,
+      1,
+      { role = "user", content = text(300), compaction = { version = 1, kept = #messages, fixed = 7000 } }
+    )
     local c = conversation(messages)
     local used, source = c:used()
     assert.equal("estimate", source)
@@ -631,7 +718,12 @@ describe("breakdown", function()
     local c = conversation {
       { role = "system", content = text(100) },
       user(200),
-      { role = "assistant", content = text(105), reasoning_content = ("r"):rep(350), tool_calls = { { id = "a", ["function"] = { name = "f", arguments = ("a"):rep(349) } } } },
+      {
+        role = "assistant",
+        content = text(105),
+        reasoning_content = ("r"):rep(350),
+        tool_calls = { { id = "a", ["function"] = { name = "f", arguments = ("a"):rep(349) } } },
+      },
       tool(300, "a"),
       { role = "user", content = { { image_url = "u" } } },
     }
@@ -666,7 +758,8 @@ end)
 
 describe("table arguments of a call", function()
   local function bytes_of(arguments)
-    local c = conversation { { role = "assistant", tool_calls = { { ["function"] = { arguments = arguments } } } } }
+    local c =
+      conversation { { role = "assistant", tool_calls = { { ["function"] = { arguments = arguments } } } } }
     return c:estimate(1, 1)
   end
 
@@ -680,7 +773,13 @@ describe("table arguments of a call", function()
       { { a = require("cjson").null }, '{"a":null}' },
     } do
       assert.equal(math.floor(#case[2] / 3.5) + 5, bytes_of(case[1]))
-      assert.equal(math.floor(#case[2] / 3.5) + 5, compaction.estimate_message_tokens { role = "assistant", tool_calls = { { ["function"] = { arguments = case[1] } } } })
+      assert.equal(
+        math.floor(#case[2] / 3.5) + 5,
+        compaction.estimate_message_tokens {
+          role = "assistant",
+          tool_calls = { { ["function"] = { arguments = case[1] } } },
+        }
+      )
     end
   end)
 
@@ -688,12 +787,21 @@ describe("table arguments of a call", function()
     local cyclic = {}
     cyclic.again = cyclic
     for _, case in ipairs {
-      { { a = { b = 0 / 0 } }, "message%.tool_calls%[1%]%.function%.arguments%.a%.b: a number that JSON can hold" },
-      { { io.stdout }, "message%.tool_calls%[1%]%.function%.arguments%[1%]: JSON value expected, got userdata" },
+      {
+        { a = { b = 0 / 0 } },
+        "message%.tool_calls%[1%]%.function%.arguments%.a%.b: a number that JSON can hold",
+      },
+      {
+        { io.stdout },
+        "message%.tool_calls%[1%]%.function%.arguments%[1%]: JSON value expected, got userdata",
+      },
       { { [{}] = 1 }, "arguments: string as a key expected, got table" },
       { cyclic, "message%.tool_calls%[1%]%.function%.arguments: nested too deeply" },
     } do
-      local ok, message = pcall(compaction.estimate_message_tokens, { role = "assistant", tool_calls = { { ["function"] = { arguments = case[1] } } } })
+      local ok, message = pcall(
+        compaction.estimate_message_tokens,
+        { role = "assistant", tool_calls = { { ["function"] = { arguments = case[1] } } } }
+      )
       assert.is_false(ok)
       assert.matches(case[2], message)
     end

@@ -27,7 +27,8 @@ describe("the demo", function()
       "assistant +%d+ +[%d,]+",
       "tool +%d+ +[%d,]+",
       "scale +1%.%d+, learned from 21 windows",
-      "next prompt +47,715 of 50,000 tokens %(95 %%%)",
+      "fixed part +[%d,]+ tokens",
+      "next prompt +47,715 of 50,000 tokens %(95 %%%), from the provider's last count",
       "%[#+%-+%]",
       "compact%? +yes",
       "cut +before message %d+ %(assistant%), to keep at most 10,000 tokens",
@@ -38,13 +39,29 @@ describe("the demo", function()
     assert.matches("compact%? +no", demo "doc/examples/session.json 200000")
   end)
 
-  it("reads any of the conformance conversations as a plain list", function()
+  local function demo_of(text)
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
-    file:write '[{"role":"user","content":null},{"role":"assistant","content":"x","usage":null}]'
+    file:write(text)
     file:close()
-    assert.matches("all estimated, the provider reported nothing", demo(path .. " 1000"))
+    local shown = demo(path .. " 1000")
     os.remove(path)
+    return shown
+  end
+
+  it("reads a plain list, and nulls", function()
+    local list = '[{"role":"user","content":null},{"role":"assistant","content":"x","usage":null}]'
+    assert.matches("all estimated: the provider reported nothing", demo_of(list))
+  end)
+
+  it("says in one line what is wrong with a document", function()
+    assert.matches("^demo: [^\n]+ holds no list of messages\n$", demo_of '{"messages":null}')
+    assert.matches("^demo: [^\n]+ holds no list of messages\n$", demo_of '{"messages":"abc"}')
+    assert.matches("^demo: [^\n]+ holds no list of messages\n$", demo_of '"abc"')
+    assert.matches(
+      "^demo: [^\n]*messages%[1%]%.role: string expected, got number%)\n$",
+      demo_of '[{"role":5}]'
+    )
   end)
 
   it("says in one line what is wrong", function()

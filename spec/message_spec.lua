@@ -112,9 +112,9 @@ describe("an error", function()
     { { content = { "text" } }, "content[1]", "table expected, got string" },
     { { content = { { text = 1 } } }, "content[1].text", "string expected, got number" },
     {
-      { content = { type = "text", text = "x" } },
+      { content = { text = "x" } },
       "content",
-      "list of parts expected, got a table with other keys",
+      "list of parts expected, got a table with the key 'text'",
     },
     { { multi_content = "text" }, "multi_content", "table expected, got string" },
     { { multi_content = { {}, 7 } }, "multi_content[2]", "table expected, got number" },
@@ -152,7 +152,7 @@ describe("an error", function()
     },
     { { reasoning_content = 3 }, "reasoning_content", "string expected, got number" },
     { { tool_calls = "x" }, "tool_calls", "table expected, got string" },
-    { { tool_calls = { id = "c1" } }, "tool_calls", "list of calls expected, got a table with other keys" },
+    { { tool_calls = { id = "c1" } }, "tool_calls", "list of calls expected, got a table with the key 'id'" },
     { { tool_calls = { "x" } }, "tool_calls[1]", "table expected, got string" },
     {
       { tool_calls = { {}, { ["function"] = "f" } } },
@@ -260,7 +260,7 @@ describe("an error", function()
     local ok, text = pcall(compaction.new_estimator, { messages = {} })
     assert.is_false(ok)
     assert.equal(
-      "bad argument #1 to 'new_estimator' (list of messages expected, got a table with other keys)",
+      "bad argument #1 to 'new_estimator' (list of messages expected, got a table with the key 'messages')",
       text
     )
   end)
@@ -337,6 +337,44 @@ describe("an error", function()
 end)
 
 describe("a list", function()
+  it("without messages may carry fields of its own, or be a proxy", function()
+    assert.equal(1, compaction.split_index_for_keep({ n = 0, title = "x" }, 10))
+    local proxy = setmetatable({ _t = {} }, {
+      __len = function(self)
+        return #self._t
+      end,
+      __index = function(self, i)
+        return self._t[i]
+      end,
+    })
+    assert.equal(1, compaction.split_index_for_keep(proxy, 10))
+    assert.equal(1, compaction.split_index_for_keep({ role = require("cjson").null }, 10))
+  end)
+
+  it("is not asked for fields that lists have not", function()
+    local list = setmetatable({}, {
+      __len = function()
+        return 3
+      end,
+      __index = function(_, i)
+        return { role = "user", content = ("x"):rep(i + 0) }
+      end,
+    })
+    assert.equal(3, compaction.split_index_for_keep(list, 5))
+  end)
+
+  it("that answers like dkjson's null, but stands for another table, is no null", function()
+    local inner = { { text = ("x"):rep(700) } }
+    local proxy = setmetatable({}, {
+      __tojson = function() end,
+      __index = inner,
+      __len = function()
+        return 1
+      end,
+    })
+    assert.equal(205, compaction.estimate_message_tokens { role = "user", content = proxy })
+  end)
+
   local user = { role = "user", content = "x" }
 
   it("has no holes", function()
@@ -478,14 +516,17 @@ describe("__index and __len", function()
         end,
       })
     end
+    local ok, text = pcall(compaction.new_estimator, length(nil))
+    assert.is_false(ok)
+    assert.equal("bad argument #1 to 'new_estimator' (__len must return a length, got nil)", text)
     for _, n in ipairs { -1, 1.5, 0 / 0, 1 / 0, 2 ^ 53, "3" } do
-      local ok, text = pcall(compaction.new_estimator, length(n))
+      ok, text = pcall(compaction.new_estimator, length(n))
       assert.is_false(ok)
       assert.matches("^bad argument #1 to 'new_estimator'", text)
       assert.is_false(pcall(compaction.split_index_for_keep, length(n), 1))
     end
     -- a length without the messages costs nothing
-    local ok, text = pcall(compaction.split_index_for_keep, length(2 ^ 31 - 2), 1)
+    ok, text = pcall(compaction.split_index_for_keep, length(2 ^ 31 - 2), 1)
     assert.is_false(ok)
     assert.matches("messages%[1%]: table expected, got nil", text)
   end)
@@ -626,9 +667,12 @@ describe("nothing handed in", function()
     assert.equal(1, estimator:scale())
   end)
 
-  it("turns numbers into strings behind the caller's back", function()
-    local message = { [1] = 5, role = "user", [2.5] = 7, content = "x", [true] = 1 }
-    compaction.estimate_message_tokens(message)
+  it("is turned from numbers into strings", function()
+    local message = { [1] = 5, role = "assistant", [2.5] = 7, content = "x", [true] = 1 }
+    message.tool_calls = { { id = 12 } }
+    compaction.conversation { message }
+    assert.equal("number", type(message.tool_calls[1].id))
+    message.tool_calls = nil
     local seen = {}
     for k in pairs(message) do
       seen[type(k)] = (seen[type(k)] or 0) + 1

@@ -48,6 +48,8 @@ describe("the module", function()
       first_index_in_budget = "function",
       new_estimator = "function",
       new_slice_estimator = "function",
+      conversation = "function",
+      restore = "function",
     }, names)
   end)
 

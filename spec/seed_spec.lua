@@ -76,6 +76,11 @@ describe("the heuristic size of a message", function()
     )
   end)
 
+  it("leaves a list's fields of other roles alone", function()
+    assert.equal(7, estimate { role = "critic", content = text(7), {} })
+    assert.equal(7, estimate { role = "user", content = text(7), {} })
+  end)
+
   it("adds up all of them before it divides", function()
     assert.equal(
       5 + 4,
@@ -333,6 +338,37 @@ describe("new_estimator", function()
           return messages[i]
         end)
         :scale()
+    )
+  end)
+
+  it("stops at a nil control value, and not at false", function()
+    local steps = 0
+    compaction.new_estimator(function()
+      steps = steps + 1
+      if steps < 4 then
+        return false, messages[steps]
+      end
+    end)
+    assert.equal(4, steps)
+  end)
+
+  it("takes the second value for the message, and nothing else then", function()
+    local ok, message = pcall(compaction.new_estimator, function()
+      return messages[1], 5
+    end)
+    assert.is_false(ok)
+    assert.equal("bad argument #1 to 'new_estimator' (messages[1]: table expected, got number)", message)
+    assert.equal(1.2, compaction.new_estimator(next, messages, nil, "extra"):scale())
+    assert.has_error(function()
+      compaction.new_estimator(ipairs { { role = "user" }, 7 })
+    end)
+  end)
+
+  it("keeps its scale exactly", function()
+    local estimator = compaction.new_estimator(messages)
+    assert.equal(
+      math.floor((math.floor(10 ^ 7 / 3.5) + 5) * 1.2),
+      estimator:estimate_message_tokens(message("user", 10 ^ 7))
     )
   end)
 

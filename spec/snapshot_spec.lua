@@ -47,7 +47,12 @@ describe("a snapshot", function()
     compare()
     for _, change in ipairs {
       function(x)
-        x:append { role = "assistant", content = "z", usage = { input_tokens = 5100, output_tokens = 20 }, tool_calls = { {} } }
+        x:append {
+          role = "assistant",
+          content = "z",
+          usage = { input_tokens = 5100, output_tokens = 20 },
+          tool_calls = { {} },
+        }
       end,
       function(x)
         x:append { role = "tool", content = "r" }
@@ -71,7 +76,10 @@ describe("a snapshot", function()
 
   it("of an empty conversation is one too", function()
     assert.equal(0, #compaction.restore(compaction.conversation():snapshot()))
-    assert.equal("seed", compaction.restore(compaction.conversation(nil, { estimator = "seed" }):snapshot()) and "seed")
+    assert.equal(
+      "seed",
+      compaction.restore(compaction.conversation(nil, { estimator = "seed" }):snapshot()) and "seed"
+    )
   end)
 
   local function refused(text, reason)

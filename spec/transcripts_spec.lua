@@ -82,14 +82,18 @@ describe("real transcripts", function()
             local from, to = chain[a], chain[z]
             local charged = transcripts.prompt(messages[to]) - transcripts.prompt(messages[from])
             local off = math.abs(conversation:estimate(from, to - 1) - charged) / charged
-            assert.is_true(off <= 0.10 or math.abs(conversation:estimate(from, to - 1) - charged) <= 5,
-              ("%s: messages %d to %d, off by %.1f %%"):format(transcript.name, from, to - 1, 100 * off))
+            assert.is_true(
+              off <= 0.10 or math.abs(conversation:estimate(from, to - 1) - charged) <= 5,
+              ("%s: messages %d to %d, off by %.1f %%"):format(transcript.name, from, to - 1, 100 * off)
+            )
             sum, pairs_seen = sum + off, pairs_seen + 1
           end
         end
       end
     end
-    print(("\nsizes between anchors: mean error %.2f %% over %d pairs"):format(100 * sum / pairs_seen, pairs_seen))
+    print(
+      ("\nsizes between anchors: mean error %.2f %% over %d pairs"):format(100 * sum / pairs_seen, pairs_seen)
+    )
     assert.is_true(sum / pairs_seen <= 0.015)
   end)
 

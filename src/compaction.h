@@ -90,8 +90,8 @@ typedef struct cpt_message {
 /* Make *m the digest of an empty message. */
 void cpt_message_init(cpt_message *m, cpt_role role);
 
-/* Add text of the message: content, text parts, the text of a document. The bytes are read during the call and not kept; text may be
- * invalid UTF-8 or hold NUL. O(1). */
+/* Add text of the message: content, text parts, the text of a document. Only their number counts,
+ * and text is not read. O(1). */
 void cpt_add_text(cpt_message *m, const char *text, size_t bytes);
 
 /* Add reasoning text that is stored with the message. Empty reasoning is none. O(1). */
@@ -107,7 +107,7 @@ void cpt_add_attachment(cpt_message *m);
 void cpt_set_model(cpt_message *m, const char *name, size_t bytes);
 
 /* Attach the provider's counts. Any value is taken, negative ones too: what cannot be
- * true is not used. */
+ * positive where a size is wanted is not used. */
 void cpt_set_usage(cpt_message *m, const cpt_usage *usage);
 
 /*
@@ -228,16 +228,17 @@ typedef struct cpt_entry {
   uint64_t answers;      /* of a tool message: cpt_id of the call; 0 = no id */
   const uint64_t *calls; /* cpt_id of each call, in order; 0 = no id */
   size_t call_count;
-  bool summary;     /* does the message stand for others that were compacted? */
-  uint32_t kept;    /* of a summary: messages kept behind it */
-  bool has_fixed;   /* of a summary: is `fixed` known? */
-  int64_t fixed;    /* of a summary: the fixed part at that time */
+  bool summary;   /* does the message stand for others that were compacted? */
+  uint32_t kept;  /* of a summary: messages kept behind it */
+  bool has_fixed; /* of a summary: is `fixed` known? */
+  int64_t fixed;  /* of a summary: the fixed part at that time */
 } cpt_entry;
 
 /* Append n messages, all or none. O(n). */
 bool cpt_conversation_append(cpt_conversation *c, const cpt_entry *entries, size_t n);
 
-/* Forget all messages from index n on: every answer is then as if they had never come. O(dropped). */
+/* Forget all messages from index n on: every answer is then as if they had never come. O(dropped).
+ */
 void cpt_conversation_truncate(cpt_conversation *c, size_t n);
 
 /* Read message i again: it was pruned, or has finished streaming. Anchors behind it are
@@ -268,7 +269,8 @@ size_t cpt_conversation_front(const cpt_conversation *c);
 /* The model's context window, 0 = not known: a prompt of half of it is looked at twice. */
 void cpt_conversation_set_limit(cpt_conversation *c, int64_t limit);
 
-/* The model that the next request goes to (cpt_id of its name, 0 = not named): its scale is used. */
+/* The model that the next request goes to (cpt_id of its name, 0 = not named): its scale is used.
+ */
 void cpt_conversation_set_model(cpt_conversation *c, uint64_t model);
 
 /* Tokens of every prompt that no message accounts for, until an anchor knows better. */

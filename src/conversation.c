@@ -24,7 +24,13 @@ static bool reserve(cpt_conversation *c, void **block, size_t *capacity, size_t 
   return true;
 }
 
+static bool has_room(const cpt_conversation *c, size_t items, size_t records, size_t calls) {
+  return c->count + items <= c->item_capacity && c->record_count + records <= c->record_capacity &&
+         c->call_count + calls <= c->call_capacity && c->tally_count + records <= c->tally_capacity;
+}
+
 bool reserve_room(cpt_conversation *c, size_t items, size_t records, size_t calls) {
+  if (has_room(c, items, records, calls)) return true;
   void *i = c->items, *r = c->records, *k = c->calls, *t = c->tallies;
   bool enough = reserve(c, &i, &c->item_capacity, c->count, items, sizeof *c->items);
   c->items = i;
@@ -82,15 +88,15 @@ struct arrival {
   int64_t visible; /* the guess without stored reasoning: what its output must have paid for */
 };
 
-/* part / whole in `units`ths; a guess is at least its envelope, never 0. */
-static int64_t share_of(int64_t part, int64_t whole, int units) {
-  return sat_trunc((double)part / (double)whole * units + 0.5);
-}
-
-static int64_t without_calls(const cpt_message *m) {
+/* What the guess loses with these bytes and attachments, in `units`ths of it. A guess is at
+ * least its envelope, never 0. */
+static int64_t share_of(const cpt_message *m, int64_t bytes, uint32_t attachments, int units) {
+  if (bytes == 0 && attachments == 0) return 0;
   cpt_message rest = *m;
-  rest.bytes -= m->call_bytes;
-  return cpt_heuristic(&rest);
+  rest.bytes -= bytes;
+  rest.attachments -= attachments;
+  double whole = (double)cpt_heuristic(m);
+  return sat_trunc((whole - (double)cpt_heuristic(&rest)) / whole * units + 0.5);
 }
 
 /* The guess for a message's text without its stored reasoning. */
@@ -98,28 +104,32 @@ static int64_t without_reasoning(const item *m) {
   return m->guess - (int64_t)((double)m->guess * m->reasoning / 65535.0);
 }
 
-static struct arrival arrival_of(const cpt_entry *e) {
+static void prepare(struct arrival *a, const cpt_entry *e) {
   const cpt_message *m = &e->message;
-  struct arrival a = {.item = {.guess = cpt_heuristic(m), .id = e->answers, .role = m->role & 7}};
-  cpt_message visible = *m, plain = *m;
-  plain.attachments = 0;
-  visible.bytes -= m->reasoning_bytes;
-  a.visible = cpt_heuristic(&visible);
-  a.item.stored = m->reasoning_bytes > 0;
-  a.item.summary = e->summary;
-  a.item.reasoning = (uint16_t)share_of(a.item.guess - a.visible, a.item.guess, UINT16_MAX);
-  a.item.calls = (uint8_t)share_of(a.item.guess - without_calls(m), a.item.guess, UINT8_MAX);
-  a.item.attachments = (uint8_t)share_of(a.item.guess - cpt_heuristic(&plain), a.item.guess, UINT8_MAX);
   int64_t prompt = e->summary ? 0 : m->prompt; /* a summary's usage is of the summarising request */
-  a.has_usage = prompt > 0 || m->output != 0;
-  a.usage = (record){.prompt = prompt > 0 ? prompt : 0,
-                     .output = m->output,
-                     .reasoning = m->reasoning,
-                     .model = m->model,
-                     .kind = prompt > 0 ? ANCHOR : SIZE};
-  a.has_marker = e->summary;
-  a.marker = (record){.prompt = e->has_fixed ? e->fixed : -1, .output = e->kept, .kind = MARKER};
-  return a;
+  a->item = (item){.guess = cpt_heuristic(m), .id = e->answers, .role = m->role & 7};
+  a->visible = a->item.guess;
+  if (m->reasoning_bytes > 0) {
+    cpt_message visible = *m;
+    visible.bytes -= m->reasoning_bytes;
+    a->visible = cpt_heuristic(&visible);
+    a->item.stored = 1;
+    a->item.reasoning = (uint16_t)share_of(m, m->reasoning_bytes, 0, UINT16_MAX);
+  }
+  a->item.summary = e->summary;
+  a->item.calls = (uint8_t)share_of(m, m->call_bytes, 0, UINT8_MAX);
+  a->item.attachments = (uint8_t)share_of(m, 0, m->attachments, UINT8_MAX);
+  a->dead = false;
+  a->has_usage = prompt > 0 || m->output != 0;
+  a->has_marker = e->summary;
+  if (a->has_usage)
+    a->usage = (record){.prompt = prompt > 0 ? prompt : 0,
+                        .output = m->output,
+                        .reasoning = m->reasoning,
+                        .model = m->model,
+                        .kind = prompt > 0 ? ANCHOR : SIZE};
+  if (a->has_marker)
+    a->marker = (record){.prompt = e->has_fixed ? e->fixed : -1, .output = e->kept, .kind = MARKER};
 }
 
 /* Was message i kept by a compaction that the list has lived through elsewhere? */
@@ -163,7 +173,7 @@ static void add(cpt_conversation *c, struct arrival *a) {
   item *m = &c->items[i];
   *m = a->item;
   m->record = m->call = 0;
-  if (!(a->usage.flags & FOLDED)) m->told = 0;
+  if (!a->has_usage || !(a->usage.flags & FOLDED)) m->told = 0;
   m->since = i == 0 ? MAX_SINCE : c->items[i - 1].since;
   if (m->since < MAX_SINCE) m->since++;
   if (m->role == CPT_ASSISTANT) m->since = 0;
@@ -191,7 +201,8 @@ bool cpt_conversation_append(cpt_conversation *c, const cpt_entry *entries, size
     records = entries->message.prompt > 0 || entries->message.output != 0 ? 1 : 0;
   if (!reserve_room(c, n, records, calls)) return false;
   for (size_t i = 0; i < n; i++) {
-    struct arrival a = arrival_of(&entries[i]);
+    struct arrival a;
+    prepare(&a, &entries[i]);
     add(c, &a);
     for (size_t k = 0; k < entries[i].call_count; k++)
       add_call(c, entries[i].calls[k]);
@@ -205,7 +216,9 @@ bool cpt_conversation_observe(cpt_conversation *c, const cpt_usage *usage, uint6
   cpt_set_usage(&m, usage);
   if (!cpt_is_anchor(&m)) return true; /* nothing was said */
   if (!reserve_room(c, 0, 1, 0)) return false;
-  add_record(c, &(record){.prompt = m.prompt, .model = model, .at = (uint32_t)c->count, .kind = OBSERVED}, 0);
+  add_record(
+      c, &(record){.prompt = m.prompt, .model = model, .at = (uint32_t)c->count, .kind = OBSERVED},
+      0);
   return true;
 }
 
@@ -245,12 +258,13 @@ static bool is_believed(const record *r) {
 
 static void close_walk(walk *w, const record *r) {
   w->closing = r;
-  w->closing_start = window_start(w->c, r);
+  w->closing_start = r->ratio > 0 ? window_start(w->c, r) : UINT32_MAX;
 }
 
 walk walk_from(const cpt_conversation *c, size_t end) {
   walk w = {.c = c, .scale = cpt_conversation_scale(c)};
   size_t low = 0, high = c->record_count; /* the first record that lies at `end` or behind */
+  if (high > 0 && c->records[high - 1].at < end) low = high; /* none does: the common case */
   while (low < high) {
     size_t middle = low + (high - low) / 2;
     if (c->records[middle].at < end)
@@ -268,26 +282,32 @@ walk walk_from(const cpt_conversation *c, size_t end) {
 }
 
 double walk_rate(const walk *w, size_t i) {
-  bool measured = w->closing != NULL && w->closing->ratio > 0 && i >= w->closing_start;
+  bool measured = w->closing != NULL && i >= w->closing_start;
   return measured ? (double)w->closing->ratio : w->scale;
 }
 
-int64_t walk_size(walk *w, size_t i) {
+static int64_t guessed_size(walk *w, size_t i) {
   const cpt_conversation *c = w->c;
-  const item *m = &c->items[i];
   for (; w->next > 0 && c->records[w->next - 1].at > i; w->next--) {
     if (is_believed(&c->records[w->next - 1])) close_walk(w, &c->records[w->next - 1]);
   }
-  if (m->told) return c->records[m->record - 1].answer;
-  if (c->seed) return sat_trunc((double)m->guess * w->scale);
-  return sat_trunc((double)m->guess * walk_rate(w, i) + 0.5);
+  return sat_trunc((double)c->items[i].guess * walk_rate(w, i) + 0.5);
 }
+
+static inline int64_t size_of(walk *w, size_t i) {
+  const cpt_conversation *c = w->c;
+  const item *m = &c->items[i];
+  if (m->told) return c->records[m->record - 1].answer;
+  return c->seed ? sat_trunc((double)m->guess * w->scale) : guessed_size(w, i);
+}
+
+int64_t walk_size(walk *w, size_t i) { return size_of(w, i); }
 
 int64_t cpt_conversation_estimate(const cpt_conversation *c, size_t first, size_t last) {
   walk w = walk_from(c, last);
   int64_t sum = 0;
   for (size_t i = last; i-- > first;)
-    sum = sat_add(sum, walk_size(&w, i));
+    sum = sat_add(sum, size_of(&w, i));
   return sum;
 }
 
@@ -328,7 +348,7 @@ static bool walk_back(const cpt_conversation *c, int64_t budget, size_t *first) 
   int64_t sum = 0;
   *first = c->count;
   for (size_t i = c->count; i-- > 0;) {
-    sum = sat_add(sum, walk_size(&w, i));
+    sum = sat_add(sum, size_of(&w, i));
     if (sum > budget) return false;
     if (starts_turn(&c->items[i])) *first = i;
   }
@@ -411,14 +431,16 @@ static void append_tail(cpt_conversation *c, const struct tail *t, size_t from) 
   size_t r = 0, k = 0;
   for (size_t i = 0; i <= t->count; i++) {
     size_t index = t->first + i;
-    for (; r < t->record_count && t->records[r].kind == OBSERVED && t->records[r].at == index; r++) {
+    for (; r < t->record_count && t->records[r].kind == OBSERVED && t->records[r].at == index;
+         r++) {
       record again = unlearned(&t->records[r]);
       again.at = (uint32_t)c->count;
       if (i > 0) add_record(c, &again, 0);
     }
     if (i == t->count) return;
     struct arrival a = {.item = t->items[i], .visible = without_reasoning(&t->items[i])};
-    for (; r < t->record_count && t->records[r].at == index && t->records[r].kind != OBSERVED; r++) {
+    for (; r < t->record_count && t->records[r].at == index && t->records[r].kind != OBSERVED;
+         r++) {
       bool marker = t->records[r].kind == MARKER;
       *(marker ? &a.has_marker : &a.has_usage) = true;
       *(marker ? &a.marker : &a.usage) = unlearned(&t->records[r]);
@@ -468,7 +490,8 @@ static int64_t size_change(const cpt_conversation *c, size_t i, const struct arr
 bool cpt_conversation_set(cpt_conversation *c, size_t i, const cpt_entry *entry) {
   struct tail t;
   if (!reserve_room(c, 1, 2, entry->call_count) || !copy_tail(c, i, &t)) return false;
-  struct arrival a = arrival_of(entry);
+  struct arrival a;
+  prepare(&a, entry);
   correct_prompts(c, &t, size_change(c, i, &a));
   bool first_dies = c->first_live != 0 && c->records[c->first_live - 1].at > i &&
                     t.records[c->first_live - 1 - (c->record_count - t.record_count)].flags & DEAD;
@@ -519,7 +542,8 @@ static void keep_front(cpt_conversation *c, size_t n) {
 /* A message that is carried over: its size is as it was measured. */
 static struct arrival carried_over(const cpt_conversation *c, size_t i) {
   struct arrival a = {.item = c->items[i], .has_usage = true};
-  a.usage = (record){.kind = SIZE, .flags = FOLDED, .answer = cpt_conversation_estimate(c, i, i + 1)};
+  a.usage =
+      (record){.kind = SIZE, .flags = FOLDED, .answer = cpt_conversation_estimate(c, i, i + 1)};
   a.item.told = 1;
   return a;
 }
@@ -543,14 +567,13 @@ bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_e
       !copy_tail(c, keep_from, &t))
     return false;
   size_t all_records = t.record_count;
-  struct arrival put = arrival_of(summary), carried;
-  put.item.summary = 1;
+  cpt_entry stripped = *summary;
+  stripped.summary = true; /* which strips its prompt: it is of the summarising request */
+  struct arrival put, carried;
+  prepare(&put, &stripped);
   put.has_marker = false;
-  put.usage.kind = SIZE;
-  put.usage.prompt = 0;
-  put.has_usage = put.usage.output != 0;
   if (request.kind == CPT_REQUEST_AT) carried = carried_over(c, request.index);
-  if (cut != NULL) carried = arrival_of(cut);
+  if (cut != NULL) prepare(&carried, cut);
   retire(&t);
   *at = cpt_conversation_front(c);
   keep_front(c, *at);

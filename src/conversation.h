@@ -34,10 +34,10 @@ typedef struct item {
   uint32_t record; /* link to its usage */
   uint32_t call;   /* link to the call that it answers */
   uint32_t role : 3;
-  uint32_t told : 1;    /* its size is the answer in its record, not a guess */
-  uint32_t stored : 1;  /* its reasoning is stored with it and sent again */
-  uint32_t summary : 1; /* stands for others that were compacted */
-  uint32_t since : 24;  /* messages since the newest assistant message; 0: it is one */
+  uint32_t told : 1;          /* its size is the answer in its record, not a guess */
+  uint32_t stored : 1;        /* its reasoning is stored with it and sent again */
+  uint32_t summary : 1;       /* stands for others that were compacted */
+  uint32_t since : 24;        /* messages since the newest assistant message; 0: it is one */
   uint16_t reasoning;         /* share of its guess that is stored reasoning, in 65535ths */
   uint8_t calls, attachments; /* other shares, in 255ths */
 } item;
@@ -52,11 +52,11 @@ enum record_kind {
 enum fate { TAKEN, SHRUNK, OTHER_MODEL, CLIPPED, AGGREGATED, FATES };
 
 enum record_flag {
-  REFUSED = 1,          /* its prompt is not believed */
-  DEAD = 2,             /* its prompt speaks of a list that is gone */
-  PLACEHOLDER = 4,      /* its output is not believed */
-  FOLDED = 8,           /* what it taught is not undone when it goes */
-  FREED_PREVIOUS = 16,  /* it took the refusal of the anchor before back */
+  REFUSED = 1,           /* its prompt is not believed */
+  DEAD = 2,              /* its prompt speaks of a list that is gone */
+  PLACEHOLDER = 4,       /* its output is not believed */
+  FOLDED = 8,            /* what it taught is not undone when it goes */
+  FREED_PREVIOUS = 16,   /* it took the refusal of the anchor before back */
   REFUSED_PREVIOUS = 32, /* it refused the anchor before as well */
   COUNTED = 64           /* it stands in the conversation's count of its fate */
 };

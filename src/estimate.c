@@ -1,6 +1,6 @@
 /* Tokens of one message: the provider's count where there is one, else a rule of thumb. */
-#include "compaction.h"
 #include "estimate.h"
+#include "compaction.h"
 #include "saturate.h"
 
 /* English text has 4 to 4.5 bytes a token, code and JSON nearer 3. On the low side, so that

@@ -14,6 +14,7 @@
 #if defined(__GNUC__)
 __attribute__((visibility("hidden")))
 #endif
-double seed_scale(int64_t measured, int64_t estimated);
+double
+seed_scale(int64_t measured, int64_t estimated);
 
 #endif

@@ -136,7 +136,8 @@ static int l_new_slice_estimator(lua_State *L) {
 }
 
 static const struct estimator *check_estimator(lua_State *L) {
-  return luaL_checkudata(L, 1, ESTIMATOR);
+  if (!is_object(L, 1)) luaL_checkudata(L, 1, ESTIMATOR); /* raises */
+  return lua_touserdata(L, 1);
 }
 
 /* estimator:estimate_message_tokens(message) --> tokens */
@@ -170,13 +171,18 @@ static const luaL_Reg estimator_methods[] = {
     {NULL, NULL},
 };
 
+static const luaL_Reg estimator_metamethods[] = {
+    {"__tostring", l_estimator_tostring},
+    {NULL, NULL},
+};
+
 static void create_estimator_class(lua_State *L) {
   luaL_newmetatable(L, ESTIMATOR);
+  int class = lua_gettop(L);
+  register_functions(L, estimator_metamethods, class);
   lua_newtable(L);
-  register_functions(L, estimator_methods);
-  lua_setfield(L, -2, "__index");
-  lua_pushcfunction(L, l_estimator_tostring);
-  lua_setfield(L, -2, "__tostring");
+  register_functions(L, estimator_methods, class);
+  lua_setfield(L, class, "__index");
   lua_pop(L, 1);
 }
 
@@ -200,7 +206,7 @@ LUALIB_API int luaopen_compaction_core(lua_State *L) {
   compat_check_version(L);
   create_estimator_class(L);
   lua_newtable(L);
-  register_functions(L, functions);
+  register_functions(L, functions, 0);
   lua_pushliteral(L, "compaction " CPT_VERSION);
   lua_setfield(L, -2, "_VERSION");
   lua_pushnumber(L, CPT_DEFAULT_THRESHOLD);

@@ -15,12 +15,13 @@ struct handle {
 };
 
 static struct handle *check_handle(lua_State *L) {
-  struct handle *h = luaL_checkudata(L, 1, CONVERSATION);
+  if (!is_object(L, 1)) luaL_checkudata(L, 1, CONVERSATION); /* raises */
+  struct handle *h = lua_touserdata(L, 1);
   if (h->c == NULL) luaL_error(L, "the conversation is closed");
   return h;
 }
 
-/* Again after arguments were read: their __index may have closed it. */
+/* To be asked again after arguments were read: their __index may have closed it. */
 static cpt_conversation *check_conversation(lua_State *L) { return check_handle(L)->c; }
 
 /* What Lua itself says. */
@@ -94,20 +95,23 @@ static int push_tokens(lua_State *L, int64_t n) {
  * Coming and going
  */
 
-static bool append_argument(lua_State *L, struct handle *h, int arg, const where *at) {
+/* After arguments were read: their __index may have closed it. */
+static cpt_conversation *still_open(lua_State *L, const struct handle *h) {
+  if (h->c == NULL) luaL_error(L, "the conversation is closed");
+  return h->c;
+}
+
+static bool append_argument(lua_State *L, const struct handle *h, int arg, const where *at) {
   if (is_message(L, arg)) {
     cpt_entry e;
     id_list ids;
     where message = {at->up, "message", 0};
-    reserve_stack(L);
     read_single_entry(L, arg, &e, &ids, &message);
-    check_handle(L);
-    return cpt_conversation_append(h->c, &e, 1);
+    return cpt_conversation_append(still_open(L, h), &e, 1);
   }
   size_t n;
   const cpt_entry *e = read_entries(L, arg, &n, at);
-  check_handle(L);
-  return cpt_conversation_append(h->c, e, n);
+  return cpt_conversation_append(still_open(L, h), e, n);
 }
 
 /* conversation:append(message_or_list) --> new length */
@@ -115,8 +119,11 @@ static int l_append(lua_State *L) {
   ARGUMENT(at, "append", 1, "messages");
   struct handle *h = check_handle(L);
   lua_settop(L, 2);
-  done(L, append_argument(L, h, 2, &at));
-  return push_tokens(L, (int64_t)cpt_conversation_count(h->c));
+  reserve_stack(L);
+  if (!append_argument(L, h, 2, &at)) return memory_error(L);
+  size_t n = cpt_conversation_count(h->c);
+  tell_collector(L, h);
+  return push_tokens(L, (int64_t)n);
 }
 
 /* conversation:set(i, message) */
@@ -142,7 +149,8 @@ static int l_truncate(lua_State *L) {
 /* Where keep_from may be: a legal cut behind the front. */
 static size_t check_keep_from(lua_State *L, const cpt_conversation *c) {
   ARGUMENT(at, "replace", 1, "keep_from");
-  size_t i = check_index(L, 2, "replace", cpt_conversation_front(c) + 1, cpt_conversation_count(c) + 1);
+  size_t i =
+      check_index(L, 2, "replace", cpt_conversation_front(c) + 1, cpt_conversation_count(c) + 1);
   if (!cpt_conversation_can_cut(c, i))
     bad_value(L, &at, "no legal cut: it would start on a %s",
               "result or other message, break a unit, or leave a pending call behind");
@@ -313,7 +321,8 @@ static int l_breakdown(lua_State *L) {
   return 1;
 }
 
-/* conversation:calibration() --> { scale = …, mass = …, windows = …, fixed = …, limit = …, refused = … } */
+/* conversation:calibration() --> { scale = …, mass = …, windows = …, fixed = …, limit = …, refused
+ * = … } */
 static int l_calibration(lua_State *L) {
   const cpt_conversation *c = check_conversation(L);
   cpt_learned learned = cpt_conversation_learned(c);
@@ -474,8 +483,8 @@ static const luaL_Reg methods[] = {
 };
 
 static const luaL_Reg metamethods[] = {
-    {"__len", l_len},     {"__tostring", l_tostring}, {"__gc", l_close},
-    {"__close", l_close}, {NULL, NULL},
+    {"__len", l_len}, {"__tostring", l_tostring}, {"__gc", l_close}, {"__close", l_close},
+    {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {
@@ -486,10 +495,11 @@ static const luaL_Reg functions[] = {
 
 void open_conversation(lua_State *L) {
   luaL_newmetatable(L, CONVERSATION);
-  register_functions(L, metamethods);
+  int class = lua_gettop(L);
+  register_functions(L, metamethods, class);
   lua_newtable(L);
-  register_functions(L, methods);
-  lua_setfield(L, -2, "__index");
+  register_functions(L, methods, class);
+  lua_setfield(L, class, "__index");
   lua_pop(L, 1);
-  register_functions(L, functions);
+  register_functions(L, functions, 0);
 }

@@ -154,24 +154,23 @@ int64_t check_count(lua_State *L, int index, const where *at) {
 }
 
 /* A count that may be absent, and then leaves *count as it was. */
-static void opt_count(lua_State *L, int index, int64_t *count, const where *at) {
-  if (lua_type(L, index) == LUA_TNUMBER)
+static void opt_count(lua_State *L, int index, int type, int64_t *count, const where *at) {
+  if (type == LUA_TNUMBER)
     *count = to_count(L, index, at);
   else if (!is_absent(L, index))
     bad_type(L, index, at, "number");
 }
 
-const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at) {
-  if (lua_type(L, index) == LUA_TSTRING) return lua_tolstring(L, index, bytes);
+/* opt_text for a value whose type is known. */
+static const char *text_of_type(lua_State *L, int index, int type, size_t *bytes, const where *at) {
+  if (type == LUA_TSTRING) return lua_tolstring(L, index, bytes);
   if (!is_absent(L, index)) bad_type(L, index, at, "string");
   *bytes = 0;
   return NULL;
 }
 
-static void read_text(lua_State *L, int index, cpt_message *m, const where *at) {
-  size_t bytes;
-  const char *text = opt_text(L, index, &bytes, at);
-  if (text != NULL) cpt_add_text(m, text, bytes);
+const char *opt_text(lua_State *L, int index, size_t *bytes, const where *at) {
+  return text_of_type(L, index, lua_type(L, index), bytes, at);
 }
 
 static bool has_metatable(lua_State *L, int index) {
@@ -206,9 +205,10 @@ static int push_field(lua_State *L, int t, enum access access, enum key key) {
   return access == RAW ? compat_rawget(L, t) : compat_gettable(L, t);
 }
 
-/* Reads one field of a table into what the reader fills. The value at `index` is not nil;
- * `table` is the place of its table. */
-typedef void read_field(lua_State *L, int index, enum key key, void *into, const where *table);
+/* Reads one field of a table into what the reader fills. The value at `index` is of `type` and
+ * not nil; `table` is the place of its table. */
+typedef void read_field(lua_State *L, int index, int type, enum key key, void *into,
+                        const where *table);
 
 /* Read the fields first to last of the table at an absolute index. Values are left on the
  * stack until the last is read: that is one call less for each. */
@@ -216,8 +216,8 @@ static void read_fields(lua_State *L, int table, enum access access, enum key fi
                         read_field *read, void *into, const where *at) {
   int top = lua_gettop(L);
   for (int key = (int)first, index = top + 1; key <= (int)last; key++, index++) {
-    if (push_field(L, table, access, (enum key)key) != LUA_TNIL)
-      read(L, index, (enum key)key, into, at);
+    int type = push_field(L, table, access, (enum key)key);
+    if (type != LUA_TNIL) read(L, index, type, (enum key)key, into, at);
   }
   lua_settop(L, top);
 }
@@ -231,7 +231,8 @@ static void refuse_known_keys(lua_State *L, int list, const where *at, const cha
     bool known = strcmp(name, "type") == 0 || strcmp(name, "messages") == 0;
     for (int k = 0; k < KEY_COUNT && !known; k++)
       known = strcmp(name, key_names[k]) == 0;
-    if (known) bad_value(L, at, "list of %s expected, got a table with the key '%s'", items, name);
+    if (known && !is_absent(L, lua_gettop(L)))
+      bad_value(L, at, "list of %s expected, got a table with the key '%s'", items, name);
     lua_pop(L, 1);
   }
 }
@@ -272,12 +273,18 @@ static void push_item(lua_State *L, int list, enum access access, lua_Integer i)
   }
 }
 
-/* Reads the table at index, an item of a list, into *m. */
-typedef void read_item(lua_State *L, int index, enum access access, cpt_message *m,
-                       const where *item);
+/* A message that is being read. */
+typedef struct reading {
+  cpt_message *m;
+  cpt_entry *e; /* NULL: what pairs calls with results is not asked for */
+  id_list *ids; /* of the calls, where it is */
+} reading;
+
+/* Reads the table at index, an item of a list. */
+typedef void read_item(lua_State *L, int index, enum access access, reading *r, const where *item);
 
 /* Read each item of a list that may be absent. */
-static void read_list(lua_State *L, int list, read_item *read, cpt_message *m, where *here,
+static void read_list(lua_State *L, int list, read_item *read, reading *r, where *here,
                       const char *items) {
   enum access access = opt_table(L, list, here);
   if (access == ABSENT) return;
@@ -285,7 +292,7 @@ static void read_list(lua_State *L, int list, read_item *read, cpt_message *m, w
   for (here->index = 1; here->index <= n; here->index++) {
     push_item(L, list, access, here->index);
     int item = lua_gettop(L);
-    read(L, item, check_table(L, item, here), m, here);
+    read(L, item, check_table(L, item, here), r, here);
     lua_pop(L, 1);
   }
 }
@@ -316,11 +323,11 @@ void check_options(lua_State *L, int index, const char *const known[], size_t n,
  * A message, from its innermost tables outwards
  */
 
-static void read_source_field(lua_State *L, int index, enum key key, void *into,
+static void read_source_field(lua_State *L, int index, int type, enum key key, void *into,
                               const where *source) {
   where here = {source, key_names[key], 0};
   size_t bytes;
-  const char *text = opt_text(L, index, &bytes, &here);
+  const char *text = text_of_type(L, index, type, &bytes, &here);
   if (bytes == 0) return;
   if (key == KEY_inline_text)
     cpt_add_text(into, text, bytes);
@@ -328,9 +335,10 @@ static void read_source_field(lua_State *L, int index, enum key key, void *into,
     cpt_add_attachment(into);
 }
 
-static void read_document_field(lua_State *L, int index, enum key key, void *into,
+static void read_document_field(lua_State *L, int index, int type, enum key key, void *into,
                                 const where *document) {
   where here = {document, key_names[key], 0};
+  (void)type;
   enum access access = opt_table(L, index, &here);
   if (access != ABSENT)
     read_fields(L, index, access, KEY_inline_text, KEY_inline_data, read_source_field, into, &here);
@@ -355,12 +363,16 @@ struct part {
   bool binary; /* an image or a file, or both: one attachment */
 };
 
-static void read_part_field(lua_State *L, int index, enum key key, void *into, const where *table) {
+static void read_part_field(lua_State *L, int index, int type, enum key key, void *into,
+                            const where *table) {
   where here = {table, key_names[key], 0};
   struct part *part = into;
+  size_t bytes;
+  const char *text;
   switch (key) {
   case KEY_text:
-    read_text(L, index, part->m, &here);
+    text = text_of_type(L, index, type, &bytes, &here);
+    cpt_add_text(part->m, text, bytes);
     break;
   case KEY_document:
     read_document(L, index, part->m, &here);
@@ -370,23 +382,22 @@ static void read_part_field(lua_State *L, int index, enum key key, void *into, c
   }
 }
 
-static void read_part(lua_State *L, int index, enum access access, cpt_message *m,
-                      const where *at) {
-  struct part part = {m, false};
+static void read_part(lua_State *L, int index, enum access access, reading *r, const where *at) {
+  struct part part = {r->m, false};
   read_fields(L, index, access, KEY_text, KEY_document, read_part_field, &part, at);
-  if (part.binary) cpt_add_attachment(m);
+  if (part.binary) cpt_add_attachment(r->m);
 }
 
-static void read_content(lua_State *L, int index, cpt_message *m, where *here) {
+static void read_content(lua_State *L, int index, int type, reading *r, where *here) {
   size_t bytes;
   const char *text;
-  switch (lua_type(L, index)) {
+  switch (type) {
   case LUA_TSTRING:
     text = lua_tolstring(L, index, &bytes);
-    cpt_add_text(m, text, bytes);
+    cpt_add_text(r->m, text, bytes);
     break;
   case LUA_TTABLE:
-    read_list(L, index, read_part, m, here, "parts");
+    read_list(L, index, read_part, r, here, "parts");
     break;
   default:
     if (!is_absent(L, index)) bad_type(L, index, here, "string or list of parts");
@@ -394,15 +405,15 @@ static void read_content(lua_State *L, int index, cpt_message *m, where *here) {
 }
 
 /* Arguments may be a table: they count as the JSON that they will be sent as. */
-static void read_function_field(lua_State *L, int index, enum key key, void *into,
+static void read_function_field(lua_State *L, int index, int type, enum key key, void *into,
                                 const where *function) {
   where here = {function, key_names[key], 0};
   size_t bytes;
-  if (key == KEY_arguments && lua_type(L, index) == LUA_TTABLE && !is_absent(L, index)) {
+  if (key == KEY_arguments && type == LUA_TTABLE && !is_absent(L, index)) {
     cpt_add_call_text(into, NULL, json_bytes(L, index, &here));
     return;
   }
-  const char *text = opt_text(L, index, &bytes, &here);
+  const char *text = text_of_type(L, index, type, &bytes, &here);
   cpt_add_call_text(into, text, bytes);
 }
 
@@ -413,116 +424,17 @@ static void read_function(lua_State *L, int index, cpt_message *m, const where *
     read_fields(L, index, access, KEY_name, KEY_arguments, read_function_field, m, at);
 }
 
-static void read_call_field(lua_State *L, int index, enum key key, void *into, const where *call) {
-  where here = {call, key_names[key], 0};
-  read_function(L, index, into, &here);
-}
-
-static void read_call(lua_State *L, int index, enum access access, cpt_message *m,
-                      const where *at) {
-  read_fields(L, index, access, KEY_function, KEY_function, read_call_field, m, at);
-}
-
-static void read_usage_field(lua_State *L, int index, enum key key, void *into,
-                             const where *usage) {
-  where here = {usage, key_names[key], 0};
-  cpt_usage *u = into;
-  switch (key) {
-  case KEY_input_tokens:
-    opt_count(L, index, &u->input_tokens, &here);
-    break;
-  case KEY_cached_input_tokens:
-    opt_count(L, index, &u->cached_input_tokens, &here);
-    break;
-  case KEY_cached_write_tokens:
-    opt_count(L, index, &u->cached_write_tokens, &here);
-    break;
-  case KEY_output_tokens:
-    opt_count(L, index, &u->output_tokens, &here);
-    break;
-  default:
-    opt_count(L, index, &u->reasoning_tokens, &here);
-  }
-}
-
-void read_usage(lua_State *L, int index, cpt_usage *usage, const where *at) {
-  enum access access = opt_table(L, index, at);
-  if (access == ABSENT) return;
-  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, usage,
-              at);
-}
-
-static void read_message_field(lua_State *L, int index, enum key key, void *into,
-                               const where *message) {
-  where here = {message, key_names[key], 0};
-  cpt_message *m = into;
-  cpt_usage usage = {0};
-  size_t bytes;
-  const char *text;
-  switch (key) {
-  case KEY_role:
-    text = opt_text(L, index, &bytes, &here);
-    if (text != NULL) m->role = cpt_role_of(text, bytes);
-    break;
-  case KEY_content:
-    read_content(L, index, m, &here);
-    break;
-  case KEY_multi_content:
-    read_list(L, index, read_part, m, &here, "parts");
-    break;
-  case KEY_reasoning_content:
-    text = opt_text(L, index, &bytes, &here);
-    cpt_add_reasoning(m, text, bytes);
-    break;
-  case KEY_tool_calls:
-    read_list(L, index, read_call, m, &here, "calls");
-    break;
-  case KEY_function_call:
-    read_function(L, index, m, &here);
-    break;
-  case KEY_model:
-    text = opt_text(L, index, &bytes, &here);
-    cpt_set_model(m, text, bytes);
-    break;
-  default:
-    read_usage(L, index, &usage, &here);
-    cpt_set_usage(m, &usage);
-  }
-}
-
-void reserve_stack(lua_State *L) { luaL_checkstack(L, STACK_SLOTS, "compaction"); }
-
-/* Is a table without a role a list? A mistake that would else weigh next to nothing. */
-static bool looks_like_list(lua_State *L, int index, enum access access) {
-  push_item(L, index, access, 1);
-  bool yes = lua_type(L, -1) == LUA_TTABLE;
-  lua_pop(L, 1);
-  return yes;
-}
-
-void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
-  enum access access = check_table(L, index, at);
-  cpt_message_init(m, CPT_OTHER);
-  read_fields(L, index, access, KEY_role, KEY_usage, read_message_field, m, at);
-  if (m->role == CPT_OTHER && !has_role(L, index, access) && looks_like_list(L, index, access))
-    bad_value(L, at, "one message expected, got a list");
-}
-
-/*
- * What pairs calls with results, and what a compaction left in the list
- */
-
 /* The id of a call as a hash; numbers are ids too. 0 if there is none. */
-static uint64_t opt_id(lua_State *L, int index, const where *at) {
+static uint64_t opt_id(lua_State *L, int index, int type, const where *at) {
   size_t bytes;
-  if (lua_type(L, index) == LUA_TNUMBER) {
-    lua_pushvalue(L, index); /* the caller's number stays one */
+  if (type == LUA_TNUMBER) {
+    lua_pushvalue(L, index); /* the table's own number stays one */
     const char *digits = lua_tolstring(L, -1, &bytes);
     uint64_t id = cpt_id(digits, bytes);
     lua_pop(L, 1);
     return id;
   }
-  const char *text = opt_text(L, index, &bytes, at);
+  const char *text = text_of_type(L, index, type, &bytes, at);
   return cpt_id(text, bytes);
 }
 
@@ -545,37 +457,68 @@ static void add_id(lua_State *L, id_list *ids, uint64_t id) {
   ids->at[ids->count++] = id;
 }
 
-static void read_call_ids(lua_State *L, int message, enum access access, id_list *ids,
-                          const where *at) {
-  where here = {at, key_names[KEY_tool_calls], 0};
-  push_field(L, message, access, KEY_tool_calls);
-  int list = lua_gettop(L);
-  enum access list_access = opt_table(L, list, &here);
-  lua_Integer n = list_access == ABSENT ? 0 : list_length(L, list, list_access, &here, "calls");
-  for (here.index = 1; here.index <= n; here.index++) {
-    where id = {&here, key_names[KEY_id], 0};
-    push_item(L, list, list_access, here.index);
-    int call = lua_gettop(L);
-    push_field(L, call, check_table(L, call, &here), KEY_id);
-    add_id(L, ids, opt_id(L, call + 1, &id));
-    lua_pop(L, 2);
+static void read_call_field(lua_State *L, int index, int type, enum key key, void *into,
+                            const where *call) {
+  where here = {call, key_names[key], 0};
+  reading *r = into;
+  if (key == KEY_function)
+    read_function(L, index, r->m, &here);
+  else
+    r->ids->at[r->ids->count - 1] = opt_id(L, index, type, &here);
+}
+
+static void read_call(lua_State *L, int index, enum access access, reading *r, const where *at) {
+  if (r->e != NULL) {
+    add_id(L, r->ids, 0); /* none, unless the call has one */
+    r->e->call_count++;
   }
-  lua_pop(L, 1);
+  read_fields(L, index, access, r->e != NULL ? KEY_id : KEY_function, KEY_function, read_call_field,
+              r, at);
+}
+
+static void read_usage_field(lua_State *L, int index, int type, enum key key, void *into,
+                             const where *usage) {
+  where here = {usage, key_names[key], 0};
+  cpt_usage *u = into;
+  switch (key) {
+  case KEY_input_tokens:
+    opt_count(L, index, type, &u->input_tokens, &here);
+    break;
+  case KEY_cached_input_tokens:
+    opt_count(L, index, type, &u->cached_input_tokens, &here);
+    break;
+  case KEY_cached_write_tokens:
+    opt_count(L, index, type, &u->cached_write_tokens, &here);
+    break;
+  case KEY_output_tokens:
+    opt_count(L, index, type, &u->output_tokens, &here);
+    break;
+  default:
+    opt_count(L, index, type, &u->reasoning_tokens, &here);
+  }
+}
+
+void read_usage(lua_State *L, int index, cpt_usage *usage, const where *at) {
+  enum access access = opt_table(L, index, at);
+  if (access == ABSENT) return;
+  read_fields(L, index, access, KEY_input_tokens, KEY_reasoning_tokens, read_usage_field, usage,
+              at);
 }
 
 struct marker {
   int64_t version, kept, fixed;
 };
 
-static void read_marker_field(lua_State *L, int index, enum key key, void *into,
+static void read_marker_field(lua_State *L, int index, int type, enum key key, void *into,
                               const where *table) {
   where here = {table, key_names[key], 0};
   struct marker *marker = into;
   int64_t *field = key == KEY_version ? &marker->version
                    : key == KEY_kept  ? &marker->kept
                                       : &marker->fixed;
-  opt_count(L, index, field, &here);
-  if (key != KEY_version && *field < 0) bad_value(L, &here, "a count is never negative");
+  opt_count(L, index, type, field, &here);
+  if (key != KEY_version && *field < 0 && !is_absent(L, index))
+    bad_value(L, &here, "a count is never negative");
 }
 
 /* message.compaction: { version = 1, kept = n, fixed = tokens }. Without `kept` the message is
@@ -592,24 +535,78 @@ static void read_marker(lua_State *L, int index, cpt_entry *e, const where *at) 
   e->fixed = marker.fixed;
 }
 
-static void read_pairing_field(lua_State *L, int index, enum key key, void *into,
+static void read_message_field(lua_State *L, int index, int type, enum key key, void *into,
                                const where *message) {
   where here = {message, key_names[key], 0};
-  cpt_entry *e = into;
-  if (key == KEY_tool_call_id)
-    e->answers = opt_id(L, index, &here);
-  else
-    read_marker(L, index, e, &here);
+  reading *r = into;
+  cpt_usage usage = {0};
+  size_t bytes;
+  const char *text;
+  switch (key) {
+  case KEY_role:
+    text = text_of_type(L, index, type, &bytes, &here);
+    if (text != NULL) r->m->role = cpt_role_of(text, bytes);
+    break;
+  case KEY_content:
+    read_content(L, index, type, r, &here);
+    break;
+  case KEY_multi_content:
+    read_list(L, index, read_part, r, &here, "parts");
+    break;
+  case KEY_reasoning_content:
+    text = text_of_type(L, index, type, &bytes, &here);
+    cpt_add_reasoning(r->m, text, bytes);
+    break;
+  case KEY_tool_calls:
+    read_list(L, index, read_call, r, &here, "calls");
+    break;
+  case KEY_function_call:
+    read_function(L, index, r->m, &here);
+    break;
+  case KEY_model:
+    text = text_of_type(L, index, type, &bytes, &here);
+    cpt_set_model(r->m, text, bytes);
+    break;
+  case KEY_usage:
+    read_usage(L, index, &usage, &here);
+    cpt_set_usage(r->m, &usage);
+    break;
+  case KEY_tool_call_id:
+    r->e->answers = opt_id(L, index, type, &here);
+    break;
+  default:
+    read_marker(L, index, r->e, &here);
+  }
+}
+
+void reserve_stack(lua_State *L) { luaL_checkstack(L, STACK_SLOTS, "compaction"); }
+
+/* Is a table without a role a list? A mistake that would else weigh next to nothing. */
+static bool looks_like_list(lua_State *L, int index, enum access access) {
+  push_item(L, index, access, 1);
+  bool yes = lua_type(L, -1) == LUA_TTABLE;
+  lua_pop(L, 1);
+  return yes;
+}
+
+static void read_table(lua_State *L, int index, reading *r, const where *at) {
+  enum access access = check_table(L, index, at);
+  cpt_message_init(r->m, CPT_OTHER);
+  read_fields(L, index, access, KEY_role, r->e != NULL ? KEY_compaction : KEY_usage,
+              read_message_field, r, at);
+  if (r->m->role == CPT_OTHER && !has_role(L, index, access) && looks_like_list(L, index, access))
+    bad_value(L, at, "one message expected, got a list");
+}
+
+void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
+  reading r = {m, NULL, NULL};
+  read_table(L, index, &r, at);
 }
 
 static void read_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
-  memset(e, 0, sizeof *e);
-  read_message(L, index, &e->message, at);
-  enum access access = has_metatable(L, index) ? META : RAW;
-  read_fields(L, index, access, KEY_tool_call_id, KEY_compaction, read_pairing_field, e, at);
-  size_t before = ids->count;
-  if (e->message.role == CPT_ASSISTANT) read_call_ids(L, index, access, ids, at);
-  e->call_count = ids->count - before;
+  reading r = {&e->message, e, ids};
+  *e = (cpt_entry){.calls = NULL};
+  read_table(L, index, &r, at);
 }
 
 /* `ids` may have moved while it grew. */
@@ -622,7 +619,11 @@ static void link_ids(cpt_entry *entries, size_t n, const id_list *ids) {
 }
 
 bool is_message(lua_State *L, int index) {
-  return lua_type(L, index) == LUA_TTABLE && has_role(L, index, has_metatable(L, index) ? META : RAW);
+  if (lua_type(L, index) != LUA_TTABLE) return false;
+  enum access access = has_metatable(L, index) ? META : RAW;
+  bool yes = push_field(L, index, access, KEY_role) == LUA_TSTRING || !is_absent(L, lua_gettop(L));
+  lua_pop(L, 1);
+  return yes;
 }
 
 void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
@@ -701,12 +702,23 @@ const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *a
  * Functions that read messages
  */
 
-void register_functions(lua_State *L, const luaL_Reg *functions) {
-  luaL_checkstack(L, KEY_COUNT + 1, "compaction");
+void register_functions(lua_State *L, const luaL_Reg *functions, int class) {
+  luaL_checkstack(L, KEY_COUNT + 2, "compaction");
   for (; functions->name != NULL; functions++) {
     for (int k = 0; k < KEY_COUNT; k++)
       lua_pushstring(L, key_names[k]);
-    lua_pushcclosure(L, functions->func, KEY_COUNT);
+    if (class == 0)
+      lua_pushnil(L);
+    else
+      lua_pushvalue(L, class);
+    lua_pushcclosure(L, functions->func, KEY_COUNT + 1);
     lua_setfield(L, -2, functions->name);
   }
+}
+
+bool is_object(lua_State *L, int index) {
+  if (lua_touserdata(L, index) == NULL || !lua_getmetatable(L, index)) return false;
+  bool yes = lua_rawequal(L, -1, lua_upvalueindex(KEY_COUNT + 1));
+  lua_pop(L, 1);
+  return yes;
 }

@@ -25,8 +25,8 @@ typedef struct where {
 } where;
 
 /* A frame for one argument, inside the frame of its function. */
-#define ARGUMENT(place, function, number, name)            \
-  const where place##_function = {NULL, function, number}; \
+#define ARGUMENT(place, function, number, name)                                                    \
+  const where place##_function = {NULL, function, number};                                         \
   const where place = {&place##_function, name, 0}
 
 /* Raise "bad argument … (place: complaint)". The complaint is a format for lua_pushfstring. */
@@ -97,8 +97,13 @@ void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, cons
 const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *at);
 
 /* Set functions as fields of the table on top. Every function that reads messages must be
- * registered here: it gets the names of the fields as upvalues. */
-void register_functions(lua_State *L, const luaL_Reg *functions);
+ * registered here: it gets the names of the fields as upvalues, and behind them the
+ * metatable at index `class` (0: none), for is_object. */
+void register_functions(lua_State *L, const luaL_Reg *functions, int class);
+
+/* Is the value a userdata of the class that the running function was registered for? Much
+ * cheaper than luaL_checkudata, which looks the class up by name. */
+bool is_object(lua_State *L, int index);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

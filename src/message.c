@@ -27,7 +27,7 @@ cpt_role cpt_role_of(const char *name, size_t bytes) {
 }
 
 void cpt_message_init(cpt_message *m, cpt_role role) {
-  memset(m, 0, sizeof *m); /* padding too: digests may be compared byte by byte */
+  memset(m, 0, sizeof *m); /* every byte: digests may be compared as memory */
   m->role = role;
 }
 

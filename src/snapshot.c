@@ -264,7 +264,8 @@ static bool marker_link(const cpt_conversation *c, uint32_t link, size_t n) {
 
 static bool item_is_sound(const cpt_conversation *c, size_t i) {
   const item *m = &c->items[i];
-  if (!link_within(m->record, c->record_count) || !link_within(m->call, c->call_count)) return false;
+  if (!link_within(m->record, c->record_count) || !link_within(m->call, c->call_count))
+    return false;
   if (m->told && m->record == 0) return false;
   if (m->record != 0 && c->records[m->record - 1].at != i) return false;
   if (m->call != 0 && c->calls[m->call - 1].result != i + 1) return false;
@@ -288,11 +289,13 @@ static bool call_is_sound(const cpt_conversation *c, size_t k) {
   const call *call = &c->calls[k];
   if (k > 0 && call->message < c->calls[k - 1].message) return false;
   if (call->message >= c->count || call->result > c->count) return false;
-  return call->result == 0 || (call->result - 1 > call->message && c->items[call->result - 1].call == k + 1);
+  return call->result == 0 ||
+         (call->result - 1 > call->message && c->items[call->result - 1].call == k + 1);
 }
 
 static bool is_sound(const cpt_conversation *c) {
-  if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->model_at > c->count) return false;
+  if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->model_at > c->count)
+    return false;
   if (!link_within(c->folded_tally, c->tally_count)) return false;
   size_t n = c->record_count;
   if (!anchor_link(c, c->live, n) || !anchor_link(c, c->newest, n)) return false;
@@ -310,7 +313,8 @@ static bool is_sound(const cpt_conversation *c) {
   return true;
 }
 
-/* Each element takes more than one byte: a count beyond the bytes is a lie that would cost memory. */
+/* Each element takes more than one byte: a count beyond the bytes is a lie that would cost memory.
+ */
 static bool counts_fit(const uint64_t *counts, size_t size) {
   uint64_t all = 0;
   for (int i = 0; i < 4; i++) {

@@ -24,7 +24,7 @@
 /* An answer this short is a recorder's placeholder if its text is worth much more. */
 #define PLACEHOLDER_OUTPUT 8
 #define PLACEHOLDER_FACTOR 4
-#define PLACEHOLDER_SLACK 16
+#define PLACEHOLDER_SLACK  16
 
 /* The same count again is no coincidence if more than this was appended. */
 #define CLIPPED_GROWTH 40
@@ -37,7 +37,7 @@
  * prompts 1.23 times the expected one, never both. */
 #define AGGREGATED_PROMPT 1.5
 #define AGGREGATED_GROWTH 4.0
-#define AGGREGATED_SLACK 1000.0
+#define AGGREGATED_SLACK  1000.0
 
 /* A refusal is taken back when the next count grows from it as expected, within half and this. */
 #define RETURN_SLACK 100.0
@@ -45,7 +45,7 @@
 /* The forecast "reasoning is sent again" is believed once it is this much better; single errors
  * count up to the cap. */
 #define RESENT_LEAD 1000
-#define ERROR_CAP 2000.0
+#define ERROR_CAP   2000.0
 
 static record *at_link(const cpt_conversation *c, uint32_t link) {
   return link == 0 ? NULL : &c->records[link - 1];
@@ -378,7 +378,8 @@ struct answer judge_answer(const cpt_conversation *c, const item *m, const recor
     int64_t size = replaced ? 0 : reported(m, r);
     return (struct answer){size, size > 0, replaced && r->output > 0};
   }
-  return (struct answer){replaced ? sat_trunc(worth + 0.5) : least, true, replaced && r->output > 0};
+  return (struct answer){replaced ? sat_trunc(worth + 0.5) : least, true,
+                         replaced && r->output > 0};
 }
 
 static void set_answer(cpt_conversation *c, record *r, int64_t visible) {

@@ -31,10 +31,10 @@ error "compaction.types describes the module, it is not to be loaded"
 
 ---@class compaction.Function
 ---@field name? string
----@field arguments? string JSON text
+---@field arguments? string|table JSON text; a table counts as its compact JSON
 
 ---@class compaction.ToolCall
----@field id? string
+---@field id? string|number
 ---@field function? compaction.Function
 
 ---One message. Fields not named here are the host's own and are left alone; `__index` is
@@ -46,9 +46,13 @@ error "compaction.types describes the module, it is not to be loaded"
 ---@field reasoning_content? string reasoning that is stored and sent again
 ---@field tool_calls? compaction.ToolCall[]
 ---@field function_call? compaction.Function
----@field tool_call_id? string
+---@field tool_call_id? string|number of the call that a tool message answers
 ---@field model? string the model that wrote the message
 ---@field usage? compaction.Usage
+---@field compaction? { version: integer, kept?: integer, fixed?: integer } of a summary: how many messages behind it were kept, and the fixed part then; read when the message is appended to a conversation
+
+---A list of messages: a table with a length, whose fields besides are the host's own. `__len` and
+---`__index` are honoured on every version, and may not yield.
 
 ---@class compaction
 ---@field _VERSION string "compaction X.Y.Z"
@@ -59,10 +63,11 @@ local compaction = {}
 
 ---Tokens of one message: what the provider reported (+ 5 for the envelope), else
 ---trunc(bytes / 3.5) + 1500 an attachment + 5. O(fields of the message).
----@param message compaction.Message
----@return integer tokens
+---
 ---Raises for values of a wrong type, naming the place: `message.usage.output_tokens: number
 ---expected, got string`. The same holds for all functions below, with `messages[3]…`.
+---@param message compaction.Message
+---@return integer tokens
 function compaction.estimate_message_tokens(message) end
 
 ---Is it time to compact: input + output + added > trunc(limit × threshold)? False when the limit
@@ -120,5 +125,127 @@ function estimator:estimate_message_tokens(message) end
 ---tokens are known.
 ---@return number
 function estimator:scale() end
+
+---A conversation that reads each message once, when it is appended, and answers in constant
+---time. It keeps what messages cost, no text and no table.
+---
+---`estimator`: "auto" (default) screens what providers report, keeps a scale for each model,
+---learns the fixed part of every prompt, and sizes messages by what was charged for them;
+---"seed" answers as the functions above do on the same list.
+---@param messages? compaction.Message[]
+---@param options? { estimator?: "auto"|"seed", limit?: integer, model?: string } unknown options raise
+---@return compaction.Conversation
+function compaction.conversation(messages, options) end
+
+---The conversation that a snapshot was taken of. Raises for strings that are cut, altered or
+---none of ours. O(#snapshot).
+---@param snapshot string
+---@return compaction.Conversation
+function compaction.restore(snapshot) end
+
+---Indexes out of range, illegal cuts and wrong messages raise, and nothing has changed then.
+---@class compaction.Conversation
+local conversation = {}
+
+---Append one message (a table with a role) or a list, all of it or nothing. O(1) a message.
+---@param message_or_list compaction.Message|compaction.Message[]
+---@return integer length
+function conversation:append(message_or_list) end
+
+---Read message i again: it was pruned, has finished streaming, or its usage came late. Anchors
+---behind it are corrected by the difference of the two estimates. O(what follows i).
+---@param i integer
+---@param message compaction.Message
+function conversation:set(i, message) end
+
+---Forget everything after message n: every answer is then as if it had never come. O(dropped).
+---@param n integer
+function conversation:truncate(n) end
+
+---Put a message (a summary) in place of all between the front (leading system messages) and
+---keep_from, which must be a legal cut. `request` is carried over behind it: the index of a
+---message before keep_from, or a message. What was learned stays. O(kept part).
+---@param keep_from integer
+---@param message compaction.Message
+---@param request? integer|compaction.Message
+---@return integer index of the message
+---@return integer length
+function conversation:replace(keep_from, message, request) end
+
+---A prompt count for exactly the present messages, without a message of its own: usage that came
+---late, the number in an overflow error. Output and reasoning are not read.
+---@param usage compaction.Usage
+---@param model? string
+function conversation:observe(usage, model) end
+
+---The model's context window, nil if not known: a prompt of half of it is looked at twice.
+---@param tokens? integer
+function conversation:set_limit(tokens) end
+
+---The model that the next request goes to: its scale is used.
+---@param name? string
+function conversation:set_model(name) end
+
+---What is sent outside the list; tools count as their JSON. Holds until an anchor knows better.
+---@param fixed { system?: string, tools?: table }
+function conversation:set_fixed(fixed) end
+
+---@return integer
+function conversation:len() end
+
+---Tokens that the next prompt will hold, and whether that rests on a prompt that a provider
+---counted. Nothing is allocated. O(1); with "seed" O(what follows the anchor).
+---@return integer tokens
+---@return "anchor"|"estimate"
+function conversation:used() end
+
+---Tokens of messages i to j, both included; j = i - 1 is none. O(j - i).
+---@param i integer
+---@param j integer
+---@return integer tokens
+function conversation:estimate(i, j) end
+
+---What heuristic sizes are multiplied with now.
+---@return number
+function conversation:scale() end
+
+---As the function of this name, on this conversation. O(kept part).
+---@param max_tokens integer
+---@return integer index
+function conversation:split_index_for_keep(max_tokens) end
+
+---As the function of this name, on this conversation. O(kept part).
+---@param limit integer
+---@return integer index
+function conversation:first_index_in_budget(limit) end
+
+---First index of the largest suffix within max_tokens that separates no call from its results and
+---starts on a user or assistant message; `#conversation + 1` if there is none. O(kept part).
+---@param max_tokens integer
+---@return integer index
+function conversation:keep_from(max_tokens) end
+
+---May the list be cut before message i? `#conversation + 1` is its end. O(#conversation - i).
+---@param i integer
+---@return boolean
+function conversation:can_cut(i) end
+
+---Number of calls that wait for a result: of the newest assistant message, unanswered.
+---@return integer
+function conversation:pending() end
+
+---What the next prompt is made of, in tokens; the parts add up to used(). O(#conversation).
+---@return { system: integer, user: integer, assistant: integer, reasoning: integer, tool_calls: integer, tool_results: integer, attachments: integer, summary: integer, fixed: integer }
+function conversation:breakdown() end
+
+---What was learned of the present model, the fixed part of every prompt, and how many counts were
+---not taken at their word: `shrunk` (smaller than before: a new base), `model` (another
+---tokenizer), `clipped` and `aggregated` (refused), `placeholder` (an output that cannot be true).
+---@return { scale: number, mass: integer, windows: integer, fixed: integer, limit?: integer, refused: { shrunk: integer, model: integer, clipped: integer, aggregated: integer, placeholder: integer } }
+function conversation:calibration() end
+
+---The conversation as a string, the same on every machine. O(#conversation).
+---@return string
+function conversation:snapshot() end
 
 return compaction

@@ -1,31 +1,9 @@
 -- What the crossing from Lua tables to C costs: the seed functions beside the same in plain
--- Lua that checks nothing (plain.lua). Times are the best of several rounds, taken in turns.
+-- Lua that checks nothing (plain.lua).
 local compaction = require "compaction"
 local plain = require "plain"
 local make = require("messages").make
-
-local clock = os.clock
-
--- Seconds of one call, over as many calls as fill a tenth of a second.
-local function once(run)
-  local calls, started = 0, clock()
-  repeat
-    run()
-    calls = calls + 1
-  until clock() - started > 0.1
-  return (clock() - started) / calls
-end
-
--- Best times of both, measured alternately so that a noisy moment meets both.
-local function compare(ours, theirs)
-  local a, b = math.huge, math.huge
-  collectgarbage()
-  for _ = 1, 9 do
-    a = math.min(a, once(ours))
-    b = math.min(b, once(theirs))
-  end
-  return a, b
-end
+local timing = require "timing"
 
 local function each(estimate, messages)
   return function()
@@ -35,15 +13,14 @@ local function each(estimate, messages)
   end
 end
 
-local function on_list(f, messages, ...)
-  local budget = ...
+local function on_list(f, messages, budget)
   return function()
     f(messages, budget)
   end
 end
 
-print(("%s, ns per message"):format(jit and jit.version or _VERSION))
-print(("  %-26s %8s %8s %8s %7s"):format("function", "messages", "ours", "plain", "ratio"))
+print(("\n%s: the seed functions on a list, ns per message"):format(timing.name))
+print(("  %-26s %8s %8s %8s %8s"):format("function", "messages", "ours", "plain", "ratio"))
 for _, n in ipairs { 1000, 10000 } do
   local messages = make(n)
   local rows = {
@@ -60,9 +37,8 @@ for _, n in ipairs { 1000, 10000 } do
     },
   }
   for _, row in ipairs(rows) do
-    local ours, theirs = compare(row[2], row[3])
-    print(
-      ("  %-26s %8d %8.0f %8.0f %6.2f ×"):format(row[1], n, ours / n * 1e9, theirs / n * 1e9, ours / theirs)
-    )
+    local best = timing.compare { row[2], row[3] }
+    local ours, theirs = best[1] / n * 1e9, best[2] / n * 1e9
+    print(("  %-26s %8d %8.0f %8.0f %7.2f ×"):format(row[1], n, ours, theirs, ours / theirs))
   end
 end

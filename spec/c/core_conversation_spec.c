@@ -68,7 +68,8 @@ static void a_host_without_lua_runs_an_agent(void **state) {
   assert_int_equal(cpt_conversation_keep_from(c, 2000), 4);
   size_t at;
   cpt_entry summary = entry(CPT_USER, 700, 0, 0);
-  assert_true(cpt_conversation_replace(c, 1, &summary, (cpt_request){CPT_REQUEST_AT, 0, NULL}, &at));
+  assert_true(
+      cpt_conversation_replace(c, 1, &summary, (cpt_request){CPT_REQUEST_AT, 0, NULL}, &at));
   assert_int_equal(at, 0);
   assert_int_equal(cpt_conversation_count(c), 5);
   assert_int_equal(cpt_conversation_used(c, &anchored), 4895 + 205 + 105 + 50 + 2010);
@@ -83,7 +84,8 @@ static void sums_of_huge_counts_come_back(void **state) {
   struct memory memory = {0};
   bool anchored;
   cpt_conversation *c = cpt_conversation_new(allocate, &memory, CPT_AUTO);
-  cpt_entry small = entry(CPT_USER, 350, 0, 0), huge = entry(CPT_ASSISTANT, 10, INT64_MAX, INT64_MAX);
+  cpt_entry small = entry(CPT_USER, 350, 0, 0),
+            huge = entry(CPT_ASSISTANT, 10, INT64_MAX, INT64_MAX);
   cpt_entry low = entry(CPT_ASSISTANT, 10, INT64_MIN, INT64_MIN);
   huge.message.reasoning = INT64_MIN;
   huge.message.bytes = INT64_MAX;
@@ -110,8 +112,10 @@ static bool work(cpt_conversation *c) {
   for (size_t i = 0; i < 20; i++)
     many[i] = i % 2 ? u : a;
   return cpt_conversation_append(c, &u, 1) && cpt_conversation_append(c, many, 20) &&
-         cpt_conversation_set(c, 3, &a) && cpt_conversation_observe(c, &(cpt_usage){900, 0, 0, 0, 0}, 7) &&
-         cpt_conversation_append(c, many + 1, 1) && cpt_conversation_set(c, cpt_conversation_count(c) - 2, &u) &&
+         cpt_conversation_set(c, 3, &a) &&
+         cpt_conversation_observe(c, &(cpt_usage){900, 0, 0, 0, 0}, 7) &&
+         cpt_conversation_append(c, many + 1, 1) &&
+         cpt_conversation_set(c, cpt_conversation_count(c) - 2, &u) &&
          cpt_conversation_replace(c, 15, &u, (cpt_request){CPT_REQUEST_ENTRY, 0, &u}, &at);
 }
 

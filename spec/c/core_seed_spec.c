@@ -1,4 +1,5 @@
 /* A C host without Lua: includes the header, links libcompaction.a and nothing else. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,10 +87,59 @@ static void models_are_told_apart_by_name(void **state) {
   assert_true(a.model == b.model);
   cpt_set_model(&b, "", 0);
   assert_true(b.model == 0);
-  for (size_t n = 1; n < 20; n++) { /* runs of zero bytes are names too */
-    cpt_set_model(&b, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", n);
-    assert_true(b.model != 0);
+  for (size_t n = 1; n < 19; n++) { /* runs of zero bytes are names too */
+    static const char zeros[19];
+    assert_true(cpt_id(zeros, n) != 0);
+    assert_true(cpt_id(zeros, n) != cpt_id(zeros, n + 1));
   }
+}
+
+/* Names that differ anywhere are told apart; sums that would wrap are exact at the ends. */
+static void names_differ_in_any_byte(void **state) {
+  (void)state;
+  static const char base[] = "abcdefghijklmnopqrstu";
+  for (size_t n = 1; n <= 21; n++) {
+    uint64_t id = cpt_id(base, n);
+    assert_true(id != cpt_id(base, n - 1));
+    for (size_t i = 0; i < n; i++) {
+      char other[21];
+      memcpy(other, base, n);
+      other[i] = '!';
+      assert_true(id != cpt_id(other, n));
+      if (i + 1 == n) continue;
+      other[i] = base[i + 1];
+      other[i + 1] = base[i];
+      assert_true(id != cpt_id(other, n));
+    }
+  }
+}
+
+static void sums_are_exact_up_to_the_ends(void **state) {
+  (void)state;
+  cpt_message m = text(CPT_USER, 0);
+  m.attachments = UINT32_MAX;
+  assert_true(cpt_heuristic(&m) == (int64_t)UINT32_MAX * 1500 + 5);
+  assert_true(cpt_estimate(&m, (double)NAN) == INT64_MAX);
+  assert_true(cpt_estimate(&m, -1e300) == INT64_MIN);
+  cpt_message half = text(CPT_USER, 0);
+  cpt_set_usage(&half, &(cpt_usage){.output_tokens = INT64_MAX / 2 + 1});
+  cpt_message halves[3] = {half, half, half};
+  assert_int_equal(cpt_split_index_for_keep(halves, 3, INT64_MAX / 2 + 100), 2);
+  assert_int_equal(cpt_split_index_for_keep(halves, 3, INT64_MAX - 1), 2);
+  assert_true(cpt_should_compact(INT64_MAX, 1, 0, INT64_MAX / 2, 1));
+  assert_false(cpt_should_compact(INT64_MIN, -1, 0, 10, 1));
+  /* a window whose reported part is larger than any prompt */
+  cpt_message told = text(CPT_TOOL, 0), guess = text(CPT_TOOL, 3500);
+  cpt_set_usage(&told, &(cpt_usage){.output_tokens = INT64_MAX - 10});
+  cpt_message window[4] = {anchor(INT64_MAX - 5, 100, "m"), told, guess, anchor(1000, 1, "m")};
+  assert_true(cpt_calibrate(window, 4) == 1.0);
+  /* and windows whose guesses add up beyond any count */
+  cpt_message huge = text(CPT_TOOL, 0);
+  huge.bytes = INT64_MAX;
+  cpt_message list[12];
+  for (int i = 0; i < 12; i++)
+    list[i] = i % 2 ? huge : anchor(1000 * (i + 1), 1, "m");
+  assert_true(cpt_calibrate(list, 12) == 0.75);
 }
 
 static void the_scale_is_learned_between_anchors(void **state) {
@@ -160,6 +210,8 @@ int main(void) {
       cmocka_unit_test(the_heuristic_counts_bytes_attachments_and_an_envelope),
       cmocka_unit_test(reported_sizes_leave_out_reasoning_that_is_not_stored),
       cmocka_unit_test(models_are_told_apart_by_name),
+      cmocka_unit_test(names_differ_in_any_byte),
+      cmocka_unit_test(sums_are_exact_up_to_the_ends),
       cmocka_unit_test(the_scale_is_learned_between_anchors),
       cmocka_unit_test(sums_stop_at_the_ends),
       cmocka_unit_test(an_empty_conversation_has_nothing_to_keep),

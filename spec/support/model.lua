@@ -115,7 +115,8 @@ function M:work()
   end
   local function present()
     local newest = s.anchors[#s.anchors]
-    return newest and tally(newest.tally) or { measured = 0, guessed = 0, windows = 0, dropped = 0, resent = 0 }
+    return newest and tally(newest.tally)
+      or { measured = 0, guessed = 0, windows = 0, dropped = 0, resent = 0 }
   end
   local function scale()
     return (512 + present().measured) / (512 + present().guessed)
@@ -196,7 +197,12 @@ function M:work()
     end
     local grown = growth(before, new.i)
     local step = new.prompt - before.prompt
-    if before.refused and same_model(before.model, new.model) and step > 0 and math.abs(step - grown) <= grown / 2 + 100 then
+    if
+      before.refused
+      and same_model(before.model, new.model)
+      and step > 0
+      and math.abs(step - grown) <= grown / 2 + 100
+    then
       s.refused[before.refused] = s.refused[before.refused] - 1
       before.refused = nil
       b = before
@@ -226,7 +232,9 @@ function M:work()
   for i, message in ipairs(self.list) do
     local prompt, output, reasoning = usage_of(message)
     local guess = heuristic(message)
-    local visible = stored(message) and heuristic { content = message.content, tool_calls = message.tool_calls } or guess
+    local visible = stored(message)
+        and heuristic { content = message.content, tool_calls = message.tool_calls }
+      or guess
     local new
     if prompt > 0 then
       local before = s.anchors[#s.anchors]
@@ -256,7 +264,8 @@ function M:work()
   s.windows = present().windows
   local b = live()
   if b then
-    s.used, s.source = round(b.prompt + growth(b, #self.list + 1) + expected_change(b, #self.list + 1)), "anchor"
+    s.used, s.source =
+      round(b.prompt + growth(b, #self.list + 1) + expected_change(b, #self.list + 1)), "anchor"
   else
     local sum = 0
     for _, size in ipairs(s.sizes) do

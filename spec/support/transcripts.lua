@@ -54,7 +54,13 @@ function M.summary(errors)
   local function percentile(p)
     return 100 * (sizes[math.ceil(n * p)] or 0)
   end
-  return { turns = n, median = percentile(0.5), p95 = percentile(0.95), under = 100 * under / n, over = 100 * over / n }
+  return {
+    turns = n,
+    median = percentile(0.5),
+    p95 = percentile(0.95),
+    under = 100 * under / n,
+    over = 100 * over / n,
+  }
 end
 
 return M
