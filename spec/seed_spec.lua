@@ -353,11 +353,11 @@ describe("new_estimator", function()
   end)
 
   it("takes the second value for the message, and nothing else then", function()
-    local ok, message = pcall(compaction.new_estimator, function()
+    local ok, complaint = pcall(compaction.new_estimator, function()
       return messages[1], 5
     end)
     assert.is_false(ok)
-    assert.equal("bad argument #1 to 'new_estimator' (messages[1]: table expected, got number)", message)
+    assert.equal("bad argument #1 to 'new_estimator' (messages[1]: table expected, got number)", complaint)
     assert.equal(1.2, compaction.new_estimator(next, messages, nil, "extra"):scale())
     assert.has_error(function()
       compaction.new_estimator(ipairs { { role = "user" }, 7 })
