@@ -27,7 +27,7 @@ BINDING_OBJECTS = $(BINDING:src/%.c=$(TREE)/%.o)
 LIBRARY = $(BUILD)/libcompaction.a
 LIB_FLAGS := $(if $(filter Darwin,$(shell uname)),-bundle -undefined dynamic_lookup,-shared)
 
-.PHONY: build check-lua test specs c-specs lint format prompts lib demo bench fuzz nvim asan install clean
+.PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench fuzz nvim asan install clean
 
 build: check-lua
 	@$(MAKE) --no-print-directory $(MODULE)
@@ -67,6 +67,9 @@ nvim:
 # Only on request: src/prompts.c is committed, so that nobody needs Lua to compile C.
 prompts:
 	$(LUA) src/embed.lua prompts > src/prompts.c.new && mv src/prompts.c.new src/prompts.c
+
+tables:
+	$(LUA) src/embed.lua tables > src/text_tables.c.new && mv src/text_tables.c.new src/text_tables.c
 
 demo:
 	@sh .ci/need.sh demo $(LUA)
@@ -128,13 +131,13 @@ fuzz:
 lint:
 	@sh .ci/need.sh lint
 	luacheck --quiet lua spec src doc/examples
-	clang-format --dry-run -Werror $(filter-out src/prompts.c,$(C_FILES))
+	clang-format --dry-run -Werror $(filter-out src/prompts.c src/text_tables.c,$(C_FILES))
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr \
 	  --suppressions-list=.cppcheck --std=c11 $(LUA_CFLAGS) src
 	$(if $(STYLUA),$(STYLUA) --check lua spec src/embed.lua doc/examples,@echo "stylua not found: Lua format not checked")
 
 format:
-	clang-format -i $(filter-out src/prompts.c,$(C_FILES))
+	clang-format -i $(filter-out src/prompts.c src/text_tables.c,$(C_FILES))
 	$(if $(STYLUA),$(STYLUA) lua spec src/embed.lua doc/examples)
 
 install: build

@@ -33,6 +33,51 @@ extern "C" {
 #define CPT_VERSION "0.1.0"
 
 /*
+ * Text
+ *
+ * A text's tokens are estimated as the sum of a weight for each pair of neighbouring bytes,
+ * from a table fitted to the tokenizer of a family of models. Texts are bytes: invalid UTF-8
+ * and NUL are taken as they come. Never more tokens than bytes, never less than one for a
+ * text that is not empty, and a text that is appended to never gets cheaper.
+ */
+
+typedef enum cpt_family {
+  CPT_UNKNOWN, /* the larger of openai and claude-4 */
+  CPT_OPENAI,
+  CPT_OPENAI_LEGACY,
+  CPT_CLAUDE_4, /* Claude 3 to 4.6 */
+  CPT_CLAUDE_5, /* Claude 4.7 and later, Fable */
+  CPT_GEMINI,
+  CPT_DEEPSEEK,
+  CPT_LLAMA,
+  CPT_QWEN,
+  CPT_FAMILIES /* how many there are */
+} cpt_family;
+
+/* Tokens of a text. O(bytes), about a byte a cycle. */
+int64_t cpt_text_tokens(const char *text, size_t bytes, cpt_family family);
+
+/* The family of a model by its name, whatever provider, date or gateway stands around it. O(bytes). */
+cpt_family cpt_family_of(const char *model, size_t bytes);
+
+/* "openai", "claude-4", …; and back: false if there is no family of that name. */
+const char *cpt_family_name(cpt_family family);
+bool cpt_family_named(const char *name, size_t bytes, cpt_family *family);
+
+/* A text that comes in pieces. Fields are private. */
+typedef struct cpt_weight {
+  uint64_t sum[2]; /* hundredths of a token; the second one by claude-4, for an unknown family */
+  uint64_t bytes;
+  cpt_family family;
+  unsigned char previous;
+} cpt_weight;
+
+void cpt_weight_init(cpt_weight *w, cpt_family family);
+void cpt_weight_add(cpt_weight *w, const char *text, size_t bytes);
+/* Hundredths of a token of the whole text; which = 1: by the second family of an unknown one. */
+int64_t cpt_weight_hundredths(const cpt_weight *w, int which);
+
+/*
  * Messages
  */
 
@@ -72,8 +117,12 @@ typedef struct cpt_usage {
  *   output           tokens reported for it, reasoning included
  *   reasoning        tokens of that which were reasoning
  *   model            a hash of the model's name; 0 = not named
+ *   weight           of its texts in hundredths of a token, by the tables of its family; two,
+ *                    for a family that is not known
  *   attachments      images and binary documents
  *   role             a cpt_role
+ *   family           a cpt_family
+ *   weighs           1: texts are weighed, and not only counted in bytes
  */
 typedef struct cpt_message {
   int64_t bytes;
@@ -83,12 +132,20 @@ typedef struct cpt_message {
   int64_t output;
   int64_t reasoning;
   uint64_t model;
+  int64_t weight[2];
   uint32_t attachments;
-  uint32_t role;
+  uint8_t role;
+  uint8_t family;
+  uint8_t weighs;
+  uint8_t reserved; /* 0 */
 } cpt_message;
 
 /* Make *m the digest of an empty message. */
 void cpt_message_init(cpt_message *m, cpt_role role);
+
+/* Weigh the texts that are added from now on by the tables of a family, for cpt_guess. Without
+ * this only their bytes are counted, which is all that the seed's functions look at. O(1). */
+void cpt_message_weigh(cpt_message *m, cpt_family family);
 
 /* Add text of the message: content, text parts, the text of a document. Only their number counts,
  * and text is not read. O(1). */
@@ -97,8 +154,12 @@ void cpt_add_text(cpt_message *m, const char *text, size_t bytes);
 /* Add reasoning text that is stored with the message. Empty reasoning is none. O(1). */
 void cpt_add_reasoning(cpt_message *m, const char *text, size_t bytes);
 
-/* Add the name or the arguments of a call. O(1). */
+/* Add the name or the arguments of a call. */
 void cpt_add_call_text(cpt_message *m, const char *text, size_t bytes);
+
+/* Add a text that was weighed in pieces, or counted by a tokenizer of the host's own: so many
+ * bytes, so many hundredths of a token (by the first and the second table of its family). O(1). */
+void cpt_add_weighed(cpt_message *m, int64_t bytes, int64_t weight, int64_t other);
 
 /* Add one attachment: an image, a file, a document's binary data. */
 void cpt_add_attachment(cpt_message *m);
@@ -116,6 +177,10 @@ void cpt_set_usage(cpt_message *m, const cpt_usage *usage);
 
 /* Tokens of the message by rule of thumb: trunc(bytes / 3.5) + 1500 an attachment + 5. */
 int64_t cpt_heuristic(const cpt_message *m);
+
+/* Tokens of the message by the weight of its texts, + 1500 an attachment + what the family's
+ * providers wrap around a message of its role; the rule of thumb if it does not weigh. */
+int64_t cpt_guess(const cpt_message *m);
 
 /* Tokens of the message as its provider reported them, plus 5 for the envelope; 0 if the
  * provider said nothing usable. Reasoning that is not stored with the message is left
@@ -228,6 +293,8 @@ typedef struct cpt_entry {
   uint64_t answers;      /* of a tool message: cpt_id of the call; 0 = no id */
   const uint64_t *calls; /* cpt_id of each call, in order; 0 = no id */
   size_t call_count;
+  bool names_model; /* of an assistant message: does it name its model, of this family? */
+  cpt_family model_family;
   bool summary;   /* does the message stand for others that were compacted? */
   uint32_t kept;  /* of a summary: messages kept behind it */
   bool has_fixed; /* of a summary: is `fixed` known? */
@@ -273,9 +340,17 @@ void cpt_conversation_set_limit(cpt_conversation *c, int64_t limit);
  */
 void cpt_conversation_set_model(cpt_conversation *c, uint64_t model);
 
+/* The family by which messages are to be weighed before they are appended: the one that was set,
+ * else that of the newest assistant message that named its model. O(1). */
+cpt_family cpt_conversation_family(const cpt_conversation *c);
+void cpt_conversation_set_family(cpt_conversation *c, cpt_family family);
+void cpt_conversation_unset_family(cpt_conversation *c);
+bool cpt_conversation_follows(const cpt_conversation *c); /* does a message that names its model change it? */
+
 /* Tokens of every prompt that no message accounts for, until an anchor knows better. */
 void cpt_conversation_set_fixed(cpt_conversation *c, int64_t tokens);
 
+cpt_estimator cpt_conversation_estimator(const cpt_conversation *c);
 size_t cpt_conversation_count(const cpt_conversation *c);
 int64_t cpt_conversation_limit(const cpt_conversation *c);
 size_t cpt_conversation_memory(const cpt_conversation *c); /* bytes held, slack included */

@@ -1,5 +1,6 @@
 /* The growing list: messages come, go, and are replaced; sizes are walked from the end. */
 #include "conversation.h"
+#include "estimate.h"
 
 #include <string.h>
 
@@ -88,15 +89,19 @@ struct arrival {
   int64_t visible; /* the guess without stored reasoning: what its output must have paid for */
 };
 
-/* What the guess loses with these bytes and attachments, in `units`ths of it. A guess is at
+/* The share of the guess that these bytes of the text make, in `units`ths of it. A guess is at
  * least its envelope, never 0. */
-static int64_t share_of(const cpt_message *m, int64_t bytes, uint32_t attachments, int units) {
-  if (bytes == 0 && attachments == 0) return 0;
-  cpt_message rest = *m;
-  rest.bytes -= bytes;
-  rest.attachments -= attachments;
-  double whole = (double)cpt_heuristic(m);
-  return sat_trunc((whole - (double)cpt_heuristic(&rest)) / whole * units + 0.5);
+static int64_t share_of(const cpt_message *m, int64_t bytes, int64_t guess, int units) {
+  if (bytes == 0) return 0;
+  cpt_message bare = *m;
+  bare.bytes = bare.weight[0] = bare.weight[1] = 0;
+  double text = (double)sat_sub(guess, m->weighs ? cpt_guess(&bare) : cpt_heuristic(&bare));
+  return sat_trunc(text / (double)guess * ((double)bytes / (double)m->bytes) * units + 0.5);
+}
+
+static int64_t attachment_share(const cpt_message *m, int64_t guess, int units) {
+  if (m->attachments == 0) return 0;
+  return sat_trunc((double)m->attachments * ATTACHMENT_TOKENS / (double)guess * units + 0.5);
 }
 
 /* The guess for a message's text without its stored reasoning. */
@@ -104,21 +109,19 @@ static int64_t without_reasoning(const item *m) {
   return m->guess - (int64_t)((double)m->guess * m->reasoning / 65535.0);
 }
 
-static void prepare(struct arrival *a, const cpt_entry *e) {
+static void prepare(const cpt_conversation *c, struct arrival *a, const cpt_entry *e) {
   const cpt_message *m = &e->message;
+  int64_t guess = c->seed ? cpt_heuristic(m) : cpt_guess(m);
   int64_t prompt = e->summary ? 0 : m->prompt; /* a summary's usage is of the summarising request */
-  a->item = (item){.guess = cpt_heuristic(m), .id = e->answers, .role = m->role & 7};
-  a->visible = a->item.guess;
-  if (m->reasoning_bytes > 0) {
-    cpt_message visible = *m;
-    visible.bytes -= m->reasoning_bytes;
-    a->visible = cpt_heuristic(&visible);
-    a->item.stored = 1;
-    a->item.reasoning = (uint16_t)share_of(m, m->reasoning_bytes, 0, UINT16_MAX);
-  }
+  a->item = (item){.guess = guess, .id = e->answers, .role = m->role & 7u};
+  a->item.stored = m->reasoning_bytes > 0;
+  a->item.reasoning = (uint16_t)share_of(m, m->reasoning_bytes, guess, UINT16_MAX);
+  a->visible = without_reasoning(&a->item);
+  a->item.named = e->names_model;
+  a->item.family = (unsigned)e->model_family & 15u;
   a->item.summary = e->summary;
-  a->item.calls = (uint8_t)share_of(m, m->call_bytes, 0, UINT8_MAX);
-  a->item.attachments = (uint8_t)share_of(m, 0, m->attachments, UINT8_MAX);
+  a->item.calls = (uint8_t)share_of(m, m->call_bytes, guess, UINT8_MAX);
+  a->item.attachments = (uint8_t)attachment_share(m, guess, UINT8_MAX);
   a->dead = false;
   a->has_usage = prompt > 0 || m->output != 0;
   a->has_marker = e->summary;
@@ -177,6 +180,7 @@ static void add(cpt_conversation *c, struct arrival *a) {
   m->since = i == 0 ? MAX_SINCE : c->items[i - 1].since;
   if (m->since < MAX_SINCE) m->since++;
   if (m->role == CPT_ASSISTANT) m->since = 0;
+  if (!m->named) m->family = i > 0 ? c->items[i - 1].family : 0u;
   if (a->has_usage) {
     m->record = (uint32_t)c->record_count + 1;
     a->usage.at = (uint32_t)i;
@@ -202,7 +206,7 @@ bool cpt_conversation_append(cpt_conversation *c, const cpt_entry *entries, size
   if (!reserve_room(c, n, records, calls)) return false;
   for (size_t i = 0; i < n; i++) {
     struct arrival a;
-    prepare(&a, &entries[i]);
+    prepare(c, &a, &entries[i]);
     add(c, &a);
     for (size_t k = 0; k < entries[i].call_count; k++)
       add_call(c, entries[i].calls[k]);
@@ -491,7 +495,7 @@ bool cpt_conversation_set(cpt_conversation *c, size_t i, const cpt_entry *entry)
   struct tail t;
   if (!reserve_room(c, 1, 2, entry->call_count) || !copy_tail(c, i, &t)) return false;
   struct arrival a;
-  prepare(&a, entry);
+  prepare(c, &a, entry);
   correct_prompts(c, &t, size_change(c, i, &a));
   bool first_dies = c->first_live != 0 && c->records[c->first_live - 1].at > i &&
                     t.records[c->first_live - 1 - (c->record_count - t.record_count)].flags & DEAD;
@@ -570,10 +574,10 @@ bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_e
   cpt_entry stripped = *summary;
   stripped.summary = true; /* which strips its prompt: it is of the summarising request */
   struct arrival put, carried;
-  prepare(&put, &stripped);
+  prepare(c, &put, &stripped);
   put.has_marker = false;
   if (request.kind == CPT_REQUEST_AT) carried = carried_over(c, request.index);
-  if (cut != NULL) prepare(&carried, cut);
+  if (cut != NULL) prepare(c, &carried, cut);
   retire(&t);
   *at = cpt_conversation_front(c);
   keep_front(c, *at);
@@ -591,6 +595,10 @@ bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_e
  * What the host says
  */
 
+cpt_estimator cpt_conversation_estimator(const cpt_conversation *c) {
+  return c->seed ? CPT_SEED : CPT_AUTO;
+}
+
 size_t cpt_conversation_count(const cpt_conversation *c) { return c->count; }
 
 int64_t cpt_conversation_limit(const cpt_conversation *c) { return c->limit; }
@@ -601,6 +609,20 @@ void cpt_conversation_set_model(cpt_conversation *c, uint64_t model) {
   c->model = model;
   c->model_at = (uint32_t)c->count;
 }
+
+cpt_family cpt_conversation_family(const cpt_conversation *c) {
+  if (c->family_set) return c->family;
+  return c->count > 0 ? (cpt_family)c->items[c->count - 1].family : CPT_UNKNOWN;
+}
+
+void cpt_conversation_set_family(cpt_conversation *c, cpt_family family) {
+  c->family_set = true;
+  c->family = family;
+}
+
+bool cpt_conversation_follows(const cpt_conversation *c) { return !c->family_set; }
+
+void cpt_conversation_unset_family(cpt_conversation *c) { c->family_set = false; }
 
 void cpt_conversation_set_fixed(cpt_conversation *c, int64_t tokens) {
   c->fixed_known = true;

@@ -25,7 +25,7 @@
 #define MAX_COUNT (UINT32_MAX - 1)
 
 /* Further back than this, an assistant message's calls are no batch any more. */
-#define MAX_SINCE ((1u << 24) - 1)
+#define MAX_SINCE ((1u << 20) - 1)
 
 /* One message. */
 typedef struct item {
@@ -37,7 +37,9 @@ typedef struct item {
   uint32_t told : 1;          /* its size is the answer in its record, not a guess */
   uint32_t stored : 1;        /* its reasoning is stored with it and sent again */
   uint32_t summary : 1;       /* stands for others that were compacted */
-  uint32_t since : 24;        /* messages since the newest assistant message; 0: it is one */
+  uint32_t named : 1;   /* names its model, whose family is: */
+  uint32_t family : 4;  /* of the newest model named so far, a cpt_family */
+  uint32_t since : 20;  /* messages since the newest assistant message; 0: it is one */
   uint16_t reasoning;         /* share of its guess that is stored reasoning, in 65535ths */
   uint8_t calls, attachments; /* other shares, in 255ths */
 } item;
@@ -133,6 +135,8 @@ struct cpt_conversation {
   uint32_t folded_tally; /* link: of the model then */
   int64_t kept_guess;
 
+  bool family_set; /* by the host */
+  cpt_family family;
   uint64_t model; /* set_model, and when; newer anchors overrule it */
   uint32_t model_at;
 

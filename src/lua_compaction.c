@@ -1,6 +1,7 @@
 /* The Lua module compaction.core: the seed functions and the estimator; the rest is opened here. */
 #include "lua_conversation.h"
 #include "lua_message.h"
+#include "lua_text.h"
 
 static int64_t check_tokens(lua_State *L, int index, const char *function, const char *name) {
   ARGUMENT(at, function, index, name);
@@ -215,6 +216,7 @@ LUALIB_API int luaopen_compaction_core(lua_State *L) {
   lua_setfield(L, -2, "SYSTEM_PROMPT");
   lua_pushlstring(L, cpt_user_prompt, cpt_user_prompt_bytes);
   lua_setfield(L, -2, "USER_PROMPT");
+  open_text(L);
   open_conversation(L);
   return 1;
 }

@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lua_json.h"
+#include "lua_text.h"
 
 #define CONVERSATION "compaction.Conversation"
 
+/* Its user value is a table { counter, families }, where the host gave these. */
 struct handle {
   cpt_conversation *c; /* NULL once closed */
   size_t reported;     /* bytes that the collector has been told of */
+  bool counts;         /* the host counts tokens itself */
+  bool names;          /* the host has model names of its own */
+  bool one_family;     /* the host named the family, whatever the model */
 };
 
 static struct handle *check_handle(lua_State *L) {
@@ -48,6 +52,23 @@ static int done(lua_State *L, bool enough) {
   if (!enough) return memory_error(L);
   tell_collector(L, lua_touserdata(L, 1));
   return 0;
+}
+
+enum { COUNTER = 1, FAMILIES = 2 }; /* slots of the user value */
+
+/* How the texts of the next messages are sized. What the rule refers to is pushed; +2 or +0 */
+static text_rule *text_rule_of(lua_State *L, int self, text_rule *rule) {
+  const struct handle *h = lua_touserdata(L, self);
+  if (cpt_conversation_estimator(h->c) == CPT_SEED) return NULL;
+  *rule = (text_rule){cpt_conversation_family(h->c), cpt_conversation_follows(h->c), 0, 0};
+  if (!h->counts && !h->names) return rule;
+  compat_getuservalue(L, self);
+  lua_rawgeti(L, -1, COUNTER);
+  lua_rawgeti(L, -2, FAMILIES);
+  lua_remove(L, -3);
+  if (h->counts) rule->counter = lua_gettop(L) - 1;
+  if (h->names) rule->families = lua_gettop(L);
+  return rule;
 }
 
 /* An index from `first` to `last` (1-based) as one from 0; other values raise. */
@@ -102,15 +123,16 @@ static cpt_conversation *still_open(lua_State *L, const struct handle *h) {
 }
 
 static bool append_argument(lua_State *L, const struct handle *h, int arg, const where *at) {
+  text_rule storage, *rule = text_rule_of(L, 1, &storage);
   if (is_message(L, arg)) {
     cpt_entry e;
     id_list ids;
     where message = {at->up, "message", 0};
-    read_single_entry(L, arg, &e, &ids, &message);
+    read_single_entry(L, arg, &e, &ids, rule, &message);
     return cpt_conversation_append(still_open(L, h), &e, 1);
   }
   size_t n;
-  const cpt_entry *e = read_entries(L, arg, &n, at);
+  const cpt_entry *e = read_entries(L, arg, &n, rule, at);
   return cpt_conversation_append(still_open(L, h), e, n);
 }
 
@@ -132,8 +154,10 @@ static int l_set(lua_State *L) {
   cpt_entry e;
   id_list ids;
   check_index(L, 2, "set", 1, cpt_conversation_count(check_conversation(L)));
+  lua_settop(L, 3);
   reserve_stack(L);
-  read_single_entry(L, 3, &e, &ids, &at);
+  text_rule storage, *rule = text_rule_of(L, 1, &storage);
+  read_single_entry(L, 3, &e, &ids, rule, &at);
   size_t i = check_index(L, 2, "set", 1, cpt_conversation_count(check_conversation(L)));
   return done(L, cpt_conversation_set(check_conversation(L), i, &e));
 }
@@ -167,9 +191,10 @@ static int l_replace(lua_State *L) {
   lua_settop(L, 4);
   check_keep_from(L, check_conversation(L));
   reserve_stack(L);
-  read_single_entry(L, 3, &summary, &summary_ids, &message_at);
+  text_rule storage, *rule = text_rule_of(L, 1, &storage);
+  read_single_entry(L, 3, &summary, &summary_ids, rule, &message_at);
   if (lua_type(L, 4) == LUA_TTABLE && !is_absent(L, 4)) {
-    read_single_entry(L, 4, &cut, &cut_ids, &request_at);
+    read_single_entry(L, 4, &cut, &cut_ids, rule, &request_at);
     request = (cpt_request){CPT_REQUEST_ENTRY, 0, &cut};
   } else if (!is_absent(L, 4)) {
     request.kind = CPT_REQUEST_AT;
@@ -209,11 +234,26 @@ static int l_set_limit(lua_State *L) {
   return 0;
 }
 
+/* The model at index weighs what comes, unless the host named a family for all. */
+static void weigh_by_model(lua_State *L, int self, int index, const where *at) {
+  const struct handle *h = lua_touserdata(L, self);
+  text_rule storage, *rule = text_rule_of(L, self, &storage);
+  size_t bytes;
+  const char *name = opt_text(L, index, &bytes, at);
+  if (rule == NULL || h->one_family) return;
+  if (bytes == 0)
+    cpt_conversation_unset_family(h->c);
+  else
+    cpt_conversation_set_family(h->c, family_of_model(L, rule->families, name, bytes));
+}
+
 /* conversation:set_model(name) */
 static int l_set_model(lua_State *L) {
   ARGUMENT(at, "set_model", 1, "name");
-  uint64_t model = opt_model(L, 2, &at);
-  cpt_conversation_set_model(check_conversation(L), model);
+  lua_settop(L, 2);
+  cpt_conversation *c = check_conversation(L);
+  cpt_conversation_set_model(c, opt_model(L, 2, &at));
+  weigh_by_model(L, 1, 2, &at);
   return 0;
 }
 
@@ -221,19 +261,21 @@ static int l_set_model(lua_State *L) {
 static int l_set_fixed(lua_State *L) {
   ARGUMENT(at, "set_fixed", 1, "fixed");
   static const char *const known[] = {"system", "tools"};
+  where system = {&at, "system", 0}, tools = {&at, "tools", 0};
   cpt_message m;
-  cpt_message_init(&m, CPT_SYSTEM);
+  text_rule storage, *rule;
+  check_handle(L);
   lua_settop(L, 2);
   reserve_stack(L);
   check_options(L, 2, known, 2, &at);
   lua_getfield(L, 2, "system");
-  where system = {&at, "system", 0}, tools = {&at, "tools", 0};
-  size_t bytes;
-  const char *text = opt_text(L, 3, &bytes, &system);
-  cpt_add_text(&m, text, bytes);
   lua_getfield(L, 2, "tools");
-  if (!is_absent(L, 4)) cpt_add_text(&m, NULL, json_bytes(L, 4, &tools));
-  cpt_conversation_set_fixed(check_conversation(L), cpt_heuristic(&m));
+  cpt_message_init(&m, CPT_SYSTEM);
+  rule = text_rule_of(L, 1, &storage);
+  if (lua_type(L, 3) == LUA_TTABLE) bad_type(L, 3, &system, "string");
+  read_sent(L, 3, &m, rule, &system);
+  read_sent(L, 4, &m, rule, &tools);
+  cpt_conversation_set_fixed(check_conversation(L), cpt_guess(&m));
   return 0;
 }
 
@@ -384,39 +426,85 @@ static int l_close(lua_State *L) {
 /* push a handle without a conversation yet; +1 */
 static struct handle *push_handle(lua_State *L) {
   struct handle *h = lua_newuserdata(L, sizeof *h);
-  h->c = NULL;
-  h->reported = 0;
+  memset(h, 0, sizeof *h);
   luaL_getmetatable(L, CONVERSATION);
   lua_setmetatable(L, -2);
   return h;
 }
 
-struct options {
-  cpt_estimator estimator;
-  int64_t limit;
-  uint64_t model;
-};
+/* push the option at `name` of the table at index; +1 */
+static int push_option(lua_State *L, int index, const char *name) {
+  lua_getfield(L, index, name);
+  return lua_gettop(L);
+}
 
-static struct options check_conversation_options(lua_State *L, int arg) {
-  ARGUMENT(at, "conversation", arg, "options");
-  static const char *const known[] = {"estimator", "limit", "model"};
-  struct options options = {CPT_AUTO, 0, 0};
+/* "seed", "auto", a family, or a function that counts tokens. */
+static cpt_estimator check_estimator(lua_State *L, int index, struct handle *h, cpt_family *family,
+                                     const where *at) {
   size_t bytes;
-  if (is_absent(L, arg)) return options;
-  check_options(L, arg, known, 3, &at);
-  where estimator = {&at, "estimator", 0}, limit = {&at, "limit", 0}, model = {&at, "model", 0};
-  lua_getfield(L, arg, "estimator");
-  const char *name = opt_text(L, lua_gettop(L), &bytes, &estimator);
-  if (name != NULL && strcmp(name, "seed") == 0)
-    options.estimator = CPT_SEED;
-  else if (name != NULL && strcmp(name, "auto") != 0)
-    bad_value(L, &estimator, "'auto' or 'seed' expected, got '%s'", name);
-  lua_getfield(L, arg, "limit");
-  options.limit = check_limit(L, lua_gettop(L), &limit);
-  lua_getfield(L, arg, "model");
-  options.model = opt_model(L, lua_gettop(L), &model);
-  lua_pop(L, 3);
-  return options;
+  if (lua_type(L, index) == LUA_TFUNCTION) { /* here a function is no null */
+    h->counts = true;
+    return CPT_AUTO;
+  }
+  const char *name = opt_text(L, index, &bytes, at);
+  if (name == NULL || strcmp(name, "auto") == 0) return CPT_AUTO;
+  if (strcmp(name, "seed") == 0) return CPT_SEED;
+  if (!cpt_family_named(name, bytes, family))
+    bad_value(L, at, "'auto', 'seed', a family or a function expected, got '%s'", name);
+  h->one_family = true;
+  return CPT_AUTO;
+}
+
+/* Remember the host's counter and model names (a copy) with the handle. */
+static void keep_host_values(lua_State *L, int self, int counter, int families) {
+  const struct handle *h = lua_touserdata(L, self);
+  if (!h->counts && !h->names) return;
+  lua_newtable(L);
+  if (h->counts) lua_pushvalue(L, counter), lua_rawseti(L, -2, COUNTER);
+  if (h->names) {
+    lua_newtable(L);
+    lua_pushnil(L);
+    while (lua_next(L, families)) {
+      lua_pushvalue(L, -2);
+      lua_insert(L, -2);
+      lua_rawset(L, -4);
+    }
+    lua_rawseti(L, -2, FAMILIES);
+  }
+  compat_setuservalue(L, self);
+}
+
+/* Make the conversation of the handle at self as the options at index say. */
+static void create(lua_State *L, int self, int index) {
+  ARGUMENT(at, "conversation", index, "options");
+  static const char *const known[] = {"estimator", "families", "limit", "model"};
+  where estimator_at = {&at, "estimator", 0}, families_at = {&at, "families", 0};
+  where limit_at = {&at, "limit", 0}, model_at = {&at, "model", 0};
+  struct handle *h = lua_touserdata(L, self);
+  void *ud;
+  lua_Alloc alloc = lua_getallocf(L, &ud);
+  bool given = !is_absent(L, index);
+  if (given) check_options(L, index, known, 4, &at);
+  if (!given) lua_newtable(L), lua_replace(L, index);
+  cpt_family family = CPT_UNKNOWN;
+  int counter = push_option(L, index, "estimator");
+  cpt_estimator estimator = check_estimator(L, counter, h, &family, &estimator_at);
+  int families = push_option(L, index, "families");
+  h->names = !is_absent(L, families);
+  if (h->names) check_families(L, families, &families_at);
+  int64_t limit = check_limit(L, push_option(L, index, "limit"), &limit_at);
+  int model = push_option(L, index, "model");
+  uint64_t model_id = opt_model(L, model, &model_at);
+  keep_host_values(L, self, counter, families);
+  h->c = cpt_conversation_new(alloc, ud, estimator);
+  if (h->c == NULL) memory_error(L);
+  cpt_conversation_set_limit(h->c, limit);
+  cpt_conversation_set_model(h->c, model_id);
+  if (h->one_family)
+    cpt_conversation_set_family(h->c, family);
+  else
+    weigh_by_model(L, self, model, &model_at);
+  lua_settop(L, self);
 }
 
 /* compaction.conversation(messages, options) --> conversation */
@@ -424,17 +512,12 @@ static int l_conversation(lua_State *L) {
   ARGUMENT(at, "conversation", 1, "messages");
   lua_settop(L, 2);
   reserve_stack(L);
-  struct options options = check_conversation_options(L, 2);
   struct handle *h = push_handle(L);
-  void *ud;
-  lua_Alloc alloc = lua_getallocf(L, &ud);
-  h->c = cpt_conversation_new(alloc, ud, options.estimator);
-  if (h->c == NULL) return memory_error(L);
-  cpt_conversation_set_limit(h->c, options.limit);
-  cpt_conversation_set_model(h->c, options.model);
+  create(L, 3, 2);
   if (is_absent(L, 1)) return 1;
   size_t n;
-  const cpt_entry *e = read_entries(L, 1, &n, &at);
+  text_rule storage, *rule = text_rule_of(L, 3, &storage);
+  const cpt_entry *e = read_entries(L, 1, &n, rule, &at);
   if (!cpt_conversation_append(h->c, e, n)) return memory_error(L);
   tell_collector(L, h);
   lua_settop(L, 3);

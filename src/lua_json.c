@@ -1,94 +1,205 @@
-/* The size of a Lua value as JSON, for what a host keeps as a table and sends as text. */
+/* A Lua value as JSON, for what a host keeps as a table and sends as text. */
 #include "lua_json.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Deeper than any tool's arguments; a table that holds itself is deeper still. */
 #define MAX_DEPTH 100
 
-static size_t string_bytes(const char *text, size_t bytes) {
-  size_t sum = bytes + 2;
-  for (size_t i = 0; i < bytes; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if (c == '"' || c == '\\' || (c >= '\b' && c <= '\r' && c != '\v'))
-      sum += 1; /* a backslash before it, or a letter instead */
-    else if (c < 0x20)
-      sum += 5; /* \u001f */
+struct writer {
+  json_sink *sink;
+  void *ud;
+};
+
+static void put(const struct writer *w, const char *text) { w->sink(w->ud, text, strlen(text)); }
+
+/* The escape for a byte, NULL if it stands for itself. */
+static const char *escape_of(unsigned char c, char hex[8]) {
+  switch (c) {
+  case '"':
+    return "\\\"";
+  case '\\':
+    return "\\\\";
+  case '\b':
+    return "\\b";
+  case '\f':
+    return "\\f";
+  case '\n':
+    return "\\n";
+  case '\r':
+    return "\\r";
+  case '\t':
+    return "\\t";
   }
-  return sum;
+  if (c >= 0x20) return NULL;
+  snprintf(hex, 8, "\\u%04x", c);
+  return hex;
 }
 
-static size_t number_bytes(lua_State *L, int index, const where *at) {
-  char digits[40];
-  if (compat_is_integer(L, index))
-    return (size_t)snprintf(digits, sizeof digits, "%lld", (long long)lua_tointeger(L, index));
+static void write_string(const struct writer *w, const char *text, size_t bytes) {
+  char hex[8];
+  size_t plain = 0; /* start of what needs no escape */
+  put(w, "\"");
+  for (size_t i = 0; i < bytes; i++) {
+    const char *escape = escape_of((unsigned char)text[i], hex);
+    if (escape == NULL) continue;
+    w->sink(w->ud, text + plain, i - plain);
+    put(w, escape);
+    plain = i + 1;
+  }
+  w->sink(w->ud, text + plain, bytes - plain);
+  put(w, "\"");
+}
+
+/* The number at index as JSON has it. */
+static void format_number(lua_State *L, int index, char digits[40], const where *at) {
+  if (compat_is_integer(L, index)) {
+    snprintf(digits, 40, "%lld", (long long)lua_tointeger(L, index));
+    return;
+  }
   double d = (double)lua_tonumber(L, index);
   if (!isfinite(d)) bad_value(L, at, "a number that JSON can hold expected, got %f", d);
-  return (size_t)snprintf(digits, sizeof digits, "%.14g", d);
+  snprintf(digits, 40, "%.14g", d);
 }
 
-static size_t value_bytes(lua_State *L, int index, int depth, const where *at);
+static void write_value(lua_State *L, int index, int depth, const struct writer *w,
+                        const where *at);
 
-static size_t array_bytes(lua_State *L, int table, int depth, size_t n, const where *at) {
-  size_t sum = 2 + (n - 1); /* brackets and commas */
+static void write_array(lua_State *L, int table, int depth, size_t n, const struct writer *w,
+                        const where *at) {
   where here = {at, "", 0};
+  put(w, "[");
   for (size_t i = 1; i <= n; i++) {
     here.index = (lua_Integer)i;
+    if (i > 1) put(w, ",");
     compat_rawgeti(L, table, (lua_Integer)i);
-    sum += value_bytes(L, lua_gettop(L), depth + 1, &here);
+    write_value(L, lua_gettop(L), depth + 1, w, &here);
     lua_pop(L, 1);
   }
-  return sum;
+  put(w, "]");
 }
 
-/* A key is a string, or a number written as one. */
-static size_t key_bytes(lua_State *L, int index, const where *at) {
+/* A key: its text, and the slot of a Lua table where the key itself waits. */
+struct key {
+  const char *text;
   size_t bytes;
-  if (lua_type(L, index) == LUA_TNUMBER) return number_bytes(L, index, at) + 2;
-  if (lua_type(L, index) != LUA_TSTRING) bad_type(L, index, at, "string as a key");
-  const char *text = lua_tolstring(L, index, &bytes);
-  return string_bytes(text, bytes);
+  lua_Integer slot;
+};
+
+static int compare_keys(const void *a, const void *b) {
+  const struct key *x = a, *y = b;
+  size_t common = x->bytes < y->bytes ? x->bytes : y->bytes;
+  int order = memcmp(x->text, y->text, common);
+  if (order != 0) return order;
+  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static size_t object_bytes(lua_State *L, int table, int depth, const where *at) {
-  size_t sum = 2, n = 0;
+/* push a table of the keys, and a userdata of them sorted; +2 */
+static const struct key *sort_keys(lua_State *L, int table, size_t *n, const where *at) {
+  char digits[40];
+  lua_newtable(L);
+  int keys = lua_gettop(L);
+  lua_Integer slots = 0;
   lua_pushnil(L);
   while (lua_next(L, table)) {
-    int value = lua_gettop(L);
-    where here = {at, lua_type(L, value - 1) == LUA_TSTRING ? lua_tostring(L, value - 1) : "?", 0};
-    sum += (n++ > 0) + key_bytes(L, value - 1, at) + 1 + value_bytes(L, value, depth + 1, &here);
+    int key = lua_gettop(L) - 1;
+    if (lua_type(L, key) == LUA_TNUMBER) { /* JSON's keys are text: at slot, the key behind it */
+      format_number(L, key, digits, at);
+      lua_pushstring(L, digits);
+    } else {
+      if (lua_type(L, key) != LUA_TSTRING) bad_type(L, key, at, "string as a key");
+      lua_pushvalue(L, key);
+    }
+    lua_rawseti(L, keys, (int)++slots);
+    lua_pushvalue(L, key);
+    lua_rawseti(L, keys, (int)++slots);
     lua_pop(L, 1);
   }
-  return sum;
+  *n = (size_t)slots / 2;
+  struct key *sorted = lua_newuserdata(L, (*n + 1) * sizeof *sorted);
+  for (size_t i = 0; i < *n; i++) {
+    sorted[i].slot = (lua_Integer)(2 * i + 2);
+    compat_rawgeti(L, keys, sorted[i].slot - 1);
+    sorted[i].text = lua_tolstring(L, -1, &sorted[i].bytes);
+    lua_pop(L, 1); /* the table of keys holds it */
+  }
+  qsort(sorted, *n, sizeof *sorted, compare_keys);
+  return sorted;
 }
 
-static size_t value_bytes(lua_State *L, int index, int depth, const where *at) {
+static void write_object(lua_State *L, int table, int depth, const struct writer *w,
+                         const where *at) {
+  size_t n;
+  const struct key *keys = sort_keys(L, table, &n, at);
+  int slots = lua_gettop(L) - 1;
+  put(w, "{");
+  for (size_t i = 0; i < n; i++) {
+    where here = {at, keys[i].text, 0};
+    if (i > 0) put(w, ",");
+    write_string(w, keys[i].text, keys[i].bytes);
+    put(w, ":");
+    compat_rawgeti(L, slots, keys[i].slot);
+    lua_rawget(L, table);
+    write_value(L, lua_gettop(L), depth + 1, w, &here);
+    lua_pop(L, 1);
+  }
+  put(w, "}");
+  lua_pop(L, 2);
+}
+
+static void write_value(lua_State *L, int index, int depth, const struct writer *w,
+                        const where *at) {
   size_t bytes;
   const char *text;
+  char digits[40];
   if (depth > MAX_DEPTH) {
     while (depth-- > 0)
       at = at->up; /* the place of the whole says more than a hundred keys */
     bad_value(L, at, "nested too deeply to be JSON, or holds itself");
   }
-  luaL_checkstack(L, 8, "compaction");
+  luaL_checkstack(L, 12, "compaction");
   switch (lua_type(L, index)) {
   case LUA_TSTRING:
     text = lua_tolstring(L, index, &bytes);
-    return string_bytes(text, bytes);
+    write_string(w, text, bytes);
+    break;
   case LUA_TNUMBER:
-    return number_bytes(L, index, at);
+    format_number(L, index, digits, at);
+    put(w, digits);
+    break;
   case LUA_TBOOLEAN:
-    return lua_toboolean(L, index) ? 4 : 5;
-  case LUA_TTABLE:
-    if (is_absent(L, index)) return 4;
-    bytes = (size_t)compat_rawlen(L, index);
-    return bytes > 0 ? array_bytes(L, index, depth, bytes, at) : object_bytes(L, index, depth, at);
+    put(w, lua_toboolean(L, index) ? "true" : "false");
+    break;
   default:
-    if (!is_absent(L, index)) bad_type(L, index, at, "JSON value");
-    return 4; /* null */
+    if (is_absent(L, index)) {
+      put(w, "null");
+    } else if (lua_type(L, index) != LUA_TTABLE) {
+      bad_type(L, index, at, "JSON value");
+    } else {
+      bytes = (size_t)compat_rawlen(L, index);
+      if (bytes > 0)
+        write_array(L, index, depth, bytes, w, at);
+      else
+        write_object(L, index, depth, w, at);
+    }
   }
 }
 
-size_t json_bytes(lua_State *L, int index, const where *at) { return value_bytes(L, index, 0, at); }
+void json_write(lua_State *L, int index, json_sink *sink, void *ud, const where *at) {
+  struct writer w = {sink, ud};
+  write_value(L, index, 0, &w, at);
+}
+
+static void count_bytes(void *ud, const char *piece, size_t bytes) {
+  (void)piece;
+  *(size_t *)ud += bytes;
+}
+
+size_t json_bytes(lua_State *L, int index, const where *at) {
+  size_t sum = 0;
+  json_write(L, index, count_bytes, &sum, at);
+  return sum;
+}

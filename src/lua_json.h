@@ -1,4 +1,4 @@
-/* The size of a Lua value as JSON. */
+/* A Lua value as JSON. */
 #ifndef CPT_LUA_JSON_H
 #define CPT_LUA_JSON_H
 
@@ -8,10 +8,16 @@
 #pragma GCC visibility push(hidden)
 #endif
 
-/* Bytes of the value at an absolute index as compact JSON: no spaces, text as it is but for
- * what must be escaped. Tables with a length are arrays. Raises, with the place, for values
- * that JSON has not and for tables that nest too deeply or hold themselves. No string is
- * built. */
+/* Takes the next piece of the text. */
+typedef void json_sink(void *ud, const char *piece, size_t bytes);
+
+/* Hand the value at an absolute index to the sink as compact JSON, piece by piece: no spaces,
+ * text as it is but for what must be escaped, keys in the order of their bytes. Tables with a
+ * length are arrays. Raises, with the place, for values that JSON has not and for tables that
+ * nest too deeply or hold themselves. No string is built. */
+void json_write(lua_State *L, int index, json_sink *sink, void *ud, const where *at);
+
+/* Its size alone. */
 size_t json_bytes(lua_State *L, int index, const where *at);
 
 #if defined(__GNUC__)

@@ -11,12 +11,13 @@
 #include <string.h>
 
 #include "lua_json.h"
+#include "lua_text.h"
 
 /* All fields that are read, a line for each table they stand in: the lines are ranges. */
 /* clang-format off */
 #define KEYS(X)                                                                                    \
-  X(role) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)          \
-  X(model) X(usage) X(tool_call_id) X(compaction)                                                  \
+  X(role) X(model) X(content) X(multi_content) X(reasoning_content) X(tool_calls) X(function_call)          \
+  X(usage) X(tool_call_id) X(compaction)                                                  \
   X(text) X(image_url) X(file) X(document)                                                         \
   X(source)                                                                                        \
   X(inline_text) X(inline_data)                                                                    \
@@ -276,9 +277,98 @@ static void push_item(lua_State *L, int list, enum access access, lua_Integer i)
 /* A message that is being read. */
 typedef struct reading {
   cpt_message *m;
-  cpt_entry *e; /* NULL: what pairs calls with results is not asked for */
-  id_list *ids; /* of the calls, where it is */
+  cpt_entry *e;    /* NULL: what pairs calls with results is not asked for */
+  id_list *ids;    /* of the calls, where it is */
+  text_rule *rule; /* NULL: texts are only counted in bytes */
 } reading;
+
+/*
+ * Texts, counted in bytes, weighed by a family's tables, or handed to the host's own counter
+ */
+
+/* Tokens of the text on top of the stack by the host's counter; it is popped. */
+static int64_t count_by_host(lua_State *L, const text_rule *rule, const where *at) {
+  lua_pushvalue(L, rule->counter);
+  lua_insert(L, -2);
+  if (lua_pcall(L, 1, 1, 0) != 0)
+    bad_value(L, at, "the estimator function failed: %s", lua_tostring(L, -1));
+  if (lua_type(L, -1) != LUA_TNUMBER)
+    bad_value(L, at, "the estimator function must return tokens, got %s", luaL_typename(L, -1));
+  int64_t tokens = to_count(L, lua_gettop(L), at);
+  if (tokens < 0) bad_value(L, at, "the estimator function must return tokens, got a negative number");
+  lua_pop(L, 1);
+  return tokens;
+}
+
+static bool has_counter(const reading *r) { return r->rule != NULL && r->rule->counter != 0; }
+
+/* Add the string at index; returns the bytes that the digest took in. */
+static int64_t add_text(lua_State *L, int index, const char *text, size_t bytes, const reading *r,
+                        const where *at) {
+  int64_t before = r->m->bytes;
+  if (bytes > 0 && has_counter(r)) {
+    lua_pushvalue(L, index);
+    cpt_add_weighed(r->m, (int64_t)bytes, 100 * count_by_host(L, r->rule, at), 0);
+  } else {
+    cpt_add_text(r->m, text, bytes);
+  }
+  return r->m->bytes - before;
+}
+
+static void weigh_piece(void *ud, const char *piece, size_t bytes) {
+  cpt_weight_add(ud, piece, bytes);
+}
+
+static void append_piece(void *ud, const char *piece, size_t bytes) {
+  char **end = ud;
+  memcpy(*end, piece, bytes);
+  *end += bytes;
+}
+
+/* push the value at index as JSON text; +1 */
+static void push_json(lua_State *L, int index, size_t bytes, const where *at) {
+  char *text = lua_newuserdata(L, bytes + 1), *end = text;
+  json_write(L, index, append_piece, &end, at);
+  lua_pushlstring(L, text, bytes);
+  lua_remove(L, -2);
+}
+
+/* Add the table at index as the JSON that it will be sent as. */
+static int64_t add_json(lua_State *L, int index, const reading *r, const where *at) {
+  cpt_message *m = r->m;
+  int64_t before = m->bytes;
+  if (has_counter(r)) {
+    size_t bytes = json_bytes(L, index, at);
+    push_json(L, index, bytes, at);
+    cpt_add_weighed(m, (int64_t)bytes, 100 * count_by_host(L, r->rule, at), 0);
+  } else if (m->weighs) {
+    cpt_weight w;
+    cpt_weight_init(&w, (cpt_family)m->family);
+    json_write(L, index, weigh_piece, &w, at);
+    cpt_add_weighed(m, (int64_t)w.bytes, cpt_weight_hundredths(&w, 0), cpt_weight_hundredths(&w, 1));
+  } else {
+    cpt_add_weighed(m, (int64_t)json_bytes(L, index, at), 0, 0);
+  }
+  return m->bytes - before;
+}
+
+void read_sent(lua_State *L, int index, cpt_message *m, text_rule *rule, const where *at) {
+  reading r = {m, NULL, NULL, rule};
+  size_t bytes;
+  if (rule != NULL) cpt_message_weigh(m, rule->family);
+  if (lua_type(L, index) == LUA_TTABLE && !is_absent(L, index)) {
+    add_json(L, index, &r, at);
+  } else {
+    const char *text = opt_text(L, index, &bytes, at);
+    add_text(L, index, text, bytes, &r, at);
+  }
+}
+
+static void add_call_text(lua_State *L, int index, int type, const reading *r, const where *at) {
+  size_t bytes;
+  const char *text = text_of_type(L, index, type, &bytes, at);
+  r->m->call_bytes += add_text(L, index, text, bytes, r, at);
+}
 
 /* Reads the table at index, an item of a list. */
 typedef void read_item(lua_State *L, int index, enum access access, reading *r, const where *item);
@@ -329,10 +419,11 @@ static void read_source_field(lua_State *L, int index, int type, enum key key, v
   size_t bytes;
   const char *text = text_of_type(L, index, type, &bytes, &here);
   if (bytes == 0) return;
+  const reading *r = into;
   if (key == KEY_inline_text)
-    cpt_add_text(into, text, bytes);
+    add_text(L, index, text, bytes, r, &here);
   else
-    cpt_add_attachment(into);
+    cpt_add_attachment(r->m);
 }
 
 static void read_document_field(lua_State *L, int index, int type, enum key key, void *into,
@@ -344,10 +435,10 @@ static void read_document_field(lua_State *L, int index, int type, enum key key,
     read_fields(L, index, access, KEY_inline_text, KEY_inline_data, read_source_field, into, &here);
 }
 
-static void read_document(lua_State *L, int index, cpt_message *m, const where *at) {
+static void read_document(lua_State *L, int index, reading *r, const where *at) {
   enum access access = opt_table(L, index, at);
   if (access != ABSENT)
-    read_fields(L, index, access, KEY_source, KEY_source, read_document_field, m, at);
+    read_fields(L, index, access, KEY_source, KEY_source, read_document_field, r, at);
 }
 
 /* Is there an image or a file? It may be a table or a URL. */
@@ -359,7 +450,7 @@ static bool opt_binary(lua_State *L, int index, const where *at) {
 }
 
 struct part {
-  cpt_message *m;
+  reading *r;
   bool binary; /* an image or a file, or both: one attachment */
 };
 
@@ -372,10 +463,10 @@ static void read_part_field(lua_State *L, int index, int type, enum key key, voi
   switch (key) {
   case KEY_text:
     text = text_of_type(L, index, type, &bytes, &here);
-    cpt_add_text(part->m, text, bytes);
+    add_text(L, index, text, bytes, part->r, &here);
     break;
   case KEY_document:
-    read_document(L, index, part->m, &here);
+    read_document(L, index, part->r, &here);
     break;
   default: /* image_url, file */
     if (opt_binary(L, index, &here)) part->binary = true;
@@ -383,7 +474,7 @@ static void read_part_field(lua_State *L, int index, int type, enum key key, voi
 }
 
 static void read_part(lua_State *L, int index, enum access access, reading *r, const where *at) {
-  struct part part = {r->m, false};
+  struct part part = {r, false};
   read_fields(L, index, access, KEY_text, KEY_document, read_part_field, &part, at);
   if (part.binary) cpt_add_attachment(r->m);
 }
@@ -394,7 +485,7 @@ static void read_content(lua_State *L, int index, int type, reading *r, where *h
   switch (type) {
   case LUA_TSTRING:
     text = lua_tolstring(L, index, &bytes);
-    cpt_add_text(r->m, text, bytes);
+    add_text(L, index, text, bytes, r, here);
     break;
   case LUA_TTABLE:
     read_list(L, index, read_part, r, here, "parts");
@@ -408,20 +499,18 @@ static void read_content(lua_State *L, int index, int type, reading *r, where *h
 static void read_function_field(lua_State *L, int index, int type, enum key key, void *into,
                                 const where *function) {
   where here = {function, key_names[key], 0};
-  size_t bytes;
-  if (key == KEY_arguments && type == LUA_TTABLE && !is_absent(L, index)) {
-    cpt_add_call_text(into, NULL, json_bytes(L, index, &here));
-    return;
-  }
-  const char *text = text_of_type(L, index, type, &bytes, &here);
-  cpt_add_call_text(into, text, bytes);
+  const reading *r = into;
+  if (key == KEY_arguments && type == LUA_TTABLE && !is_absent(L, index))
+    r->m->call_bytes += add_json(L, index, r, &here);
+  else
+    add_call_text(L, index, type, r, &here);
 }
 
 /* A called function: its name and its arguments. */
-static void read_function(lua_State *L, int index, cpt_message *m, const where *at) {
+static void read_function(lua_State *L, int index, reading *r, const where *at) {
   enum access access = opt_table(L, index, at);
   if (access != ABSENT)
-    read_fields(L, index, access, KEY_name, KEY_arguments, read_function_field, m, at);
+    read_fields(L, index, access, KEY_name, KEY_arguments, read_function_field, r, at);
 }
 
 /* The id of a call as a hash; numbers are ids too. 0 if there is none. */
@@ -462,7 +551,7 @@ static void read_call_field(lua_State *L, int index, int type, enum key key, voi
   where here = {call, key_names[key], 0};
   reading *r = into;
   if (key == KEY_function)
-    read_function(L, index, r->m, &here);
+    read_function(L, index, r, &here);
   else
     r->ids->at[r->ids->count - 1] = opt_id(L, index, type, &here);
 }
@@ -535,6 +624,16 @@ static void read_marker(lua_State *L, int index, cpt_entry *e, const where *at) 
   e->fixed = marker.fixed;
 }
 
+/* An assistant message names its model: it and what follows it is weighed by that family. */
+static void follow_model(lua_State *L, const char *name, size_t bytes, reading *r) {
+  if (r->rule == NULL) return;
+  r->e->names_model = true;
+  r->e->model_family = family_of_model(L, r->rule->families, name, bytes);
+  if (!r->rule->follows) return;
+  r->rule->family = r->e->model_family;
+  cpt_message_weigh(r->m, r->rule->family);
+}
+
 static void read_message_field(lua_State *L, int index, int type, enum key key, void *into,
                                const where *message) {
   where here = {message, key_names[key], 0};
@@ -555,17 +654,18 @@ static void read_message_field(lua_State *L, int index, int type, enum key key, 
     break;
   case KEY_reasoning_content:
     text = text_of_type(L, index, type, &bytes, &here);
-    cpt_add_reasoning(r->m, text, bytes);
+    r->m->reasoning_bytes += add_text(L, index, text, bytes, r, &here);
     break;
   case KEY_tool_calls:
     read_list(L, index, read_call, r, &here, "calls");
     break;
   case KEY_function_call:
-    read_function(L, index, r->m, &here);
+    read_function(L, index, r, &here);
     break;
   case KEY_model:
     text = text_of_type(L, index, type, &bytes, &here);
     cpt_set_model(r->m, text, bytes);
+    if (bytes > 0 && r->e != NULL && r->m->role == CPT_ASSISTANT) follow_model(L, text, bytes, r);
     break;
   case KEY_usage:
     read_usage(L, index, &usage, &here);
@@ -592,6 +692,7 @@ static bool looks_like_list(lua_State *L, int index, enum access access) {
 static void read_table(lua_State *L, int index, reading *r, const where *at) {
   enum access access = check_table(L, index, at);
   cpt_message_init(r->m, CPT_OTHER);
+  if (r->rule != NULL) cpt_message_weigh(r->m, r->rule->family);
   read_fields(L, index, access, KEY_role, r->e != NULL ? KEY_compaction : KEY_usage,
               read_message_field, r, at);
   if (r->m->role == CPT_OTHER && !has_role(L, index, access) && looks_like_list(L, index, access))
@@ -599,12 +700,13 @@ static void read_table(lua_State *L, int index, reading *r, const where *at) {
 }
 
 void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
-  reading r = {m, NULL, NULL};
+  reading r = {m, NULL, NULL, NULL};
   read_table(L, index, &r, at);
 }
 
-static void read_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
-  reading r = {&e->message, e, ids};
+static void read_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, text_rule *rule,
+                       const where *at) {
+  reading r = {&e->message, e, ids, rule};
   *e = (cpt_entry){.calls = NULL};
   read_table(L, index, &r, at);
 }
@@ -626,9 +728,10 @@ bool is_message(lua_State *L, int index) {
   return yes;
 }
 
-void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at) {
+void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, text_rule *rule,
+                       const where *at) {
   id_list_init(L, ids);
-  read_entry(L, index, e, ids, at);
+  read_entry(L, index, e, ids, rule, at);
   link_ids(e, 1, ids);
 }
 
@@ -679,7 +782,7 @@ const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where
   return m;
 }
 
-const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *at) {
+const cpt_entry *read_entries(lua_State *L, int index, size_t *n, text_rule *rule, const where *at) {
   message_list list = check_messages(L, index, at);
   size_t capacity = first_capacity(list);
   id_list *ids = lua_newuserdata(L, sizeof *ids);
@@ -690,7 +793,7 @@ const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *a
     where here = {at->up, at->name, (lua_Integer)i + 1};
     if (i == capacity) e = grow(L, slot, &capacity, sizeof *e);
     push_item(L, list.index, list.access, (lua_Integer)i + 1); /* C counts from 0, Lua from 1 */
-    read_entry(L, lua_gettop(L), &e[i], ids, &here);
+    read_entry(L, lua_gettop(L), &e[i], ids, rule, &here);
     lua_pop(L, 1);
   }
   *n = (size_t)list.length;

@@ -87,14 +87,26 @@ typedef struct id_list {
   uint64_t few[16];
 } id_list;
 
+/* How the texts of messages are sized besides their bytes. Stack indexes are absolute, 0 = none. */
+typedef struct text_rule {
+  cpt_family family; /* of the next message */
+  bool follows;      /* does a message that names its model change the family? */
+  int counter;       /* a function of the host's that counts tokens itself */
+  int families;      /* a table of the host's own model names */
+} text_rule;
+
+/* Add what a host sends outside of messages: a string, or a table as its JSON; it may be absent. */
+void read_sent(lua_State *L, int index, cpt_message *m, text_rule *rule, const where *at);
+
 /* Is the value one message (a table with a role), and not a list? */
 bool is_message(lua_State *L, int index);
 
 /* Read one message with what pairs calls and results; +1 (the slot of its ids). */
-void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, const where *at);
+void read_single_entry(lua_State *L, int index, cpt_entry *e, id_list *ids, text_rule *rule,
+                       const where *at);
 
 /* Read a list of messages so. Entries live in a userdata; +3. */
-const cpt_entry *read_entries(lua_State *L, int index, size_t *n, const where *at);
+const cpt_entry *read_entries(lua_State *L, int index, size_t *n, text_rule *rule, const where *at);
 
 /* Set functions as fields of the table on top. Every function that reads messages must be
  * registered here: it gets the names of the fields as upvalues, and behind them the

@@ -28,12 +28,30 @@ cpt_role cpt_role_of(const char *name, size_t bytes) {
 
 void cpt_message_init(cpt_message *m, cpt_role role) {
   memset(m, 0, sizeof *m); /* every byte: digests may be compared as memory */
-  m->role = role;
+  m->role = (uint8_t)role;
 }
 
 void cpt_add_text(cpt_message *m, const char *text, size_t bytes) {
-  (void)text; /* only its length weighs */
-  m->bytes = sat_add(m->bytes, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes);
+  int64_t count = bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
+  if (!m->weighs) {
+    m->bytes = sat_add(m->bytes, count);
+    return;
+  }
+  cpt_weight w;
+  cpt_weight_init(&w, (cpt_family)m->family);
+  cpt_weight_add(&w, text, bytes);
+  cpt_add_weighed(m, count, cpt_weight_hundredths(&w, 0), cpt_weight_hundredths(&w, 1));
+}
+
+void cpt_add_weighed(cpt_message *m, int64_t bytes, int64_t weight, int64_t other) {
+  m->bytes = sat_add(m->bytes, bytes);
+  m->weight[0] = sat_add(m->weight[0], weight);
+  m->weight[1] = sat_add(m->weight[1], other);
+}
+
+void cpt_message_weigh(cpt_message *m, cpt_family family) {
+  m->family = (uint8_t)family;
+  m->weighs = 1;
 }
 
 void cpt_add_reasoning(cpt_message *m, const char *text, size_t bytes) {

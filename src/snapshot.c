@@ -117,7 +117,8 @@ static void wide_number(struct stream *s, wide *w) {
  */
 
 static void item_fields(struct stream *s, item *m) {
-  uint32_t bits = m->role | m->told << 3 | m->stored << 4 | m->summary << 5;
+  uint32_t bits = m->role | (uint32_t)m->told << 3 | (uint32_t)m->stored << 4 |
+                  (uint32_t)m->summary << 5 | (uint32_t)m->named << 6 | (uint32_t)m->family << 7;
   uint32_t since = m->since;
   i64(s, &m->guess);
   bool named = m->id != 0;
@@ -130,11 +131,13 @@ static void item_fields(struct stream *s, item *m) {
   u32(s, &m->call);
   u32(s, &bits);
   u32(s, &since);
-  if (bits > 63 || since > MAX_SINCE) s->failed = true;
+  if (bits > 2047 || since > MAX_SINCE) s->failed = true;
   m->role = bits & 7;
   m->told = bits >> 3 & 1;
   m->stored = bits >> 4 & 1;
   m->summary = bits >> 5 & 1;
+  m->named = bits >> 6 & 1;
+  m->family = bits >> 7 & 15;
   m->since = since & MAX_SINCE;
   u16(s, &m->reasoning);
   byte(s, &m->calls);
@@ -182,7 +185,12 @@ static void tally_fields(struct stream *s, tally *t) {
 
 /* Everything but the arrays. */
 static void state_fields(struct stream *s, cpt_conversation *c) {
+  uint32_t family = c->family;
   flag(s, &c->seed);
+  flag(s, &c->family_set);
+  u32(s, &family);
+  if (family >= CPT_FAMILIES) s->failed = true;
+  if (s->reading) c->family = s->failed ? CPT_UNKNOWN : (cpt_family)family;
   i64(s, &c->limit);
   u64(s, &c->told);
   u64(s, &c->guess);
@@ -269,7 +277,7 @@ static bool item_is_sound(const cpt_conversation *c, size_t i) {
   if (m->told && m->record == 0) return false;
   if (m->record != 0 && c->records[m->record - 1].at != i) return false;
   if (m->call != 0 && c->calls[m->call - 1].result != i + 1) return false;
-  return m->role <= CPT_TOOL && (m->since == MAX_SINCE || m->since <= i) && m->guess > 0;
+  return m->role <= CPT_TOOL && m->family < CPT_FAMILIES && (m->since == MAX_SINCE || m->since <= i) && m->guess > 0;
 }
 
 static bool record_is_sound(const cpt_conversation *c, size_t k) {
@@ -303,6 +311,9 @@ static bool is_sound(const cpt_conversation *c) {
   if (!anchor_link(c, c->first_live, n) || !marker_link(c, c->marker, n)) return false;
   for (size_t k = 0; k < n; k++) {
     if (!record_is_sound(c, k)) return false;
+  }
+  for (size_t k = 0; k < c->tally_count; k++) { /* a scale is never negative */
+    if (c->tallies[k].measured.high < 0 || c->tallies[k].estimated.high < 0) return false;
   }
   for (size_t i = 0; i < c->count; i++) {
     if (!item_is_sound(c, i)) return false;

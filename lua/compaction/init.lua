@@ -13,6 +13,9 @@ return {
   first_index_in_budget = core.first_index_in_budget,
   new_estimator = core.new_estimator,
   new_slice_estimator = core.new_slice_estimator,
+  estimate_text_tokens = core.estimate_text_tokens,
+  family_of = core.family_of,
+  FAMILIES = core.FAMILIES,
   conversation = core.conversation,
   restore = core.restore,
 }
