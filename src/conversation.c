@@ -89,19 +89,18 @@ struct arrival {
   int64_t visible; /* the guess without stored reasoning: what its output must have paid for */
 };
 
-/* The share of the guess that these bytes of the text make, in `units`ths of it. A guess is at
- * least its envelope, never 0. */
-static int64_t share_of(const cpt_message *m, int64_t bytes, int64_t guess, int units) {
+/* Tokens of the guess that these bytes of the text make. */
+static double part_of(const cpt_message *m, int64_t bytes, int64_t guess) {
   if (bytes == 0) return 0;
   cpt_message bare = *m;
   bare.bytes = bare.weight[0] = bare.weight[1] = 0;
-  double text = (double)sat_sub(guess, m->weighs ? cpt_guess(&bare) : cpt_heuristic(&bare));
-  return sat_trunc(text / (double)guess * ((double)bytes / (double)m->bytes) * units + 0.5);
+  double text = (double)sat_sub(guess, cpt_guess(&bare));
+  return text * ((double)bytes / (double)m->bytes);
 }
 
-static int64_t attachment_share(const cpt_message *m, int64_t guess, int units) {
-  if (m->attachments == 0) return 0;
-  return sat_trunc((double)m->attachments * ATTACHMENT_TOKENS / (double)guess * units + 0.5);
+/* A part of a guess in `units`ths of it. A guess is at least its envelope, never 0. */
+static int64_t share_of(double part, int64_t guess, int units) {
+  return sat_trunc(part / (double)guess * units + 0.5);
 }
 
 /* The guess for a message's text without its stored reasoning. */
@@ -115,13 +114,14 @@ static void prepare(const cpt_conversation *c, struct arrival *a, const cpt_entr
   int64_t prompt = e->summary ? 0 : m->prompt; /* a summary's usage is of the summarising request */
   a->item = (item){.guess = guess, .id = e->answers, .role = m->role & 7u};
   a->item.stored = m->reasoning_bytes > 0;
-  a->item.reasoning = (uint16_t)share_of(m, m->reasoning_bytes, guess, UINT16_MAX);
-  a->visible = without_reasoning(&a->item);
+  double reasoning = part_of(m, m->reasoning_bytes, guess);
+  a->item.reasoning = (uint16_t)share_of(reasoning, guess, UINT16_MAX);
+  a->visible = guess - sat_trunc(reasoning + 0.5);
   a->item.named = e->names_model;
   a->item.family = (unsigned)e->model_family & 15u;
   a->item.summary = e->summary;
-  a->item.calls = (uint8_t)share_of(m, m->call_bytes, guess, UINT8_MAX);
-  a->item.attachments = (uint8_t)attachment_share(m, guess, UINT8_MAX);
+  a->item.calls = (uint8_t)share_of(part_of(m, m->call_bytes, guess), guess, UINT8_MAX);
+  a->item.attachments = (uint8_t)share_of((double)m->attachments * ATTACHMENT_TOKENS, guess, UINT8_MAX);
   a->dead = false;
   a->has_usage = prompt > 0 || m->output != 0;
   a->has_marker = e->summary;
@@ -487,6 +487,8 @@ static int64_t size_change(const cpt_conversation *c, size_t i, const struct arr
   if (a->has_usage) {
     struct answer judged = judge_answer(c, &a->item, &a->usage, a->visible);
     if (judged.told) return sat_sub(judged.tokens, before);
+    if (judged.untrue && a->usage.kind == ANCHOR)
+      return sat_sub(sat_trunc((double)a->visible * walk_rate(&w, i) + 0.5), before);
   }
   return sat_sub(sat_trunc((double)a->item.guess * walk_rate(&w, i) + 0.5), before);
 }

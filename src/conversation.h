@@ -60,7 +60,8 @@ enum record_flag {
   FOLDED = 8,            /* what it taught is not undone when it goes */
   FREED_PREVIOUS = 16,   /* it took the refusal of the anchor before back */
   REFUSED_PREVIOUS = 32, /* it refused the anchor before as well */
-  COUNTED = 64           /* it stands in the conversation's count of its fate */
+  COUNTED = 64,          /* it stands in the conversation's count of its fate */
+  NEW_MODEL = 128        /* its tally came with it */
 };
 
 /* What one usage said, and what followed from it. Links count from 1, 0 = none. */
@@ -93,6 +94,7 @@ typedef struct tally {
   wide measured, estimated;
   int64_t windows;
   int64_t dropped_error, resent_error;
+  bool known; /* its family: the guesses are good from the start */
 } tally;
 
 /* Models beyond these share the last tally: no agent has so many, a hostile list may. */
@@ -168,8 +170,8 @@ void record_leaves(cpt_conversation *c);
 size_t window_start(const cpt_conversation *c, const record *r);
 struct answer {
   int64_t tokens;
-  bool told;        /* false: a guess counts */
-  bool placeholder; /* the output reported cannot be true */
+  bool told;   /* false: a guess counts */
+  bool untrue; /* the output reported cannot be what the text cost */
 };
 struct answer judge_answer(const cpt_conversation *c, const item *m, const record *r,
                            int64_t visible);

@@ -363,14 +363,16 @@ static int l_breakdown(lua_State *L) {
   return 1;
 }
 
-/* conversation:calibration() --> { scale = …, mass = …, windows = …, fixed = …, limit = …, refused
+/* conversation:calibration() --> { scale = …, family = …, mass = …, windows = …, fixed = …, limit = …, refused
  * = … } */
 static int l_calibration(lua_State *L) {
   const cpt_conversation *c = check_conversation(L);
   cpt_learned learned = cpt_conversation_learned(c);
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 7);
   lua_pushnumber(L, learned.scale);
   lua_setfield(L, -2, "scale");
+  lua_pushstring(L, cpt_family_name(cpt_conversation_family(c)));
+  lua_setfield(L, -2, "family");
   set_tokens(L, "mass", learned.mass);
   set_tokens(L, "windows", learned.windows);
   set_tokens(L, "fixed", learned.fixed);

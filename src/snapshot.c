@@ -179,6 +179,7 @@ static void tally_fields(struct stream *s, tally *t) {
   wide_number(s, &t->measured);
   wide_number(s, &t->estimated);
   i64(s, &t->windows);
+  flag(s, &t->known);
   i64(s, &t->dropped_error);
   i64(s, &t->resent_error);
 }
@@ -288,6 +289,7 @@ static bool record_is_sound(const cpt_conversation *c, size_t k) {
   if (r->flags & (FREED_PREVIOUS | REFUSED_PREVIOUS) && r->previous == 0) return false;
   if (is_prompt(r) && r->tally >= c->tally_count) return false;
   /* Links go back: no chain is endless. */
+  if (r->flags & NEW_MODEL && !is_prompt(r)) return false;
   if (!anchor_link(c, r->previous, k)) return false;
   if (r->kind == MARKER) return marker_link(c, r->base, k);
   return anchor_link(c, r->base, k) && r->base <= r->previous;

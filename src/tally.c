@@ -14,12 +14,19 @@
 
 #include "estimate.h"
 
-/* Scale = (PRIOR + charged) / (PRIOR + guessed): a few small windows move it little. */
-#define PRIOR_TOKENS 512.0
+/* Scale = (tokens + charged) / (tokens + guessed): a few small windows move it little. Guesses by
+ * the tables of a known family are right within a tenth, and evidence against them is mostly
+ * something hidden; those for an unknown one may be off by half. Tried on the transcripts: 512
+ * for all gives p95 0.97 %, 4,096 for known ones 0.66 %. A window further off than the bounds
+ * is held there: it measures an injection or a pruned prompt, not the text. */
+struct prior {
+  double tokens, min_ratio, max_ratio;
+};
+static const struct prior prior_known = {4096, 0.6, 2.0}, prior_unknown = {512, 0.4, 3.0};
 
-/* A window further off is held here: it measures something hidden, not the text. */
-#define MIN_RATIO 0.4
-#define MAX_RATIO 3.0
+static const struct prior *prior_of(const tally *t) {
+  return t->known ? &prior_known : &prior_unknown;
+}
 
 /* An answer this short is a recorder's placeholder if its text is worth much more. */
 #define PLACEHOLDER_OUTPUT 8
@@ -61,32 +68,42 @@ static bool is_prompt(const record *r) { return r->kind == ANCHOR || r->kind == 
 
 static bool same_model(uint64_t a, uint64_t b) { return a == 0 || b == 0 || a == b; }
 
+/* Does the window behind an anchor start with its own message? So where its output is not
+ * believed: then the message is guessed like those behind it. The seed leaves it out. */
+static bool opens_with_itself(const cpt_conversation *c, const record *r) {
+  return !c->seed && has_message(r) && !c->items[r->at].told;
+}
+
 int64_t told_after(const cpt_conversation *c, const record *r) {
   return sat_add(r->told, has_message(r) && c->items[r->at].told ? r->answer : 0);
 }
 
 int64_t guess_after(const cpt_conversation *c, const record *r) {
-  return sat_add(r->guess, has_message(r) && !c->items[r->at].told ? c->items[r->at].guess : 0);
+  bool skipped = has_message(r) && !c->items[r->at].told && !opens_with_itself(c, r);
+  return sat_add(r->guess, skipped ? c->items[r->at].guess : 0);
 }
 
 /*
  * Tallies
  */
 
-static uint8_t new_tally(cpt_conversation *c, uint64_t model) {
-  c->tallies[c->tally_count] = (tally){.model = model};
+static uint8_t new_tally(cpt_conversation *c, record *r, uint64_t model) {
+  cpt_family family = cpt_conversation_family(c);
+  if (has_message(r) && !c->family_set) family = (cpt_family)c->items[r->at].family;
+  c->tallies[c->tally_count] = (tally){.model = model, .known = family != CPT_UNKNOWN};
+  r->flags |= NEW_MODEL;
   return (uint8_t)c->tally_count++;
 }
 
 /* The seed pools all models; an anchor without a name belongs to the model before it. */
-static uint8_t tally_of(cpt_conversation *c, const record *r) {
+static uint8_t tally_of(cpt_conversation *c, record *r) {
   const record *before = at_link(c, r->previous);
   uint64_t model = c->seed ? 0 : r->model;
   if (r->model == 0 && before != NULL) return before->tally;
   for (size_t i = 0; i < c->tally_count; i++) {
     if (c->tallies[i].model == model) return (uint8_t)i;
   }
-  return c->tally_count < MAX_TALLIES ? new_tally(c, model) : MAX_TALLIES - 1;
+  return c->tally_count < MAX_TALLIES ? new_tally(c, r, model) : MAX_TALLIES - 1;
 }
 
 static const tally nothing_known;
@@ -109,7 +126,8 @@ double cpt_conversation_scale(const cpt_conversation *c) {
   const tally *t = present_tally(c);
   int64_t measured = wide_get(t->measured), estimated = wide_get(t->estimated);
   if (c->seed) return seed_scale(measured, estimated);
-  return (PRIOR_TOKENS + (double)measured) / (PRIOR_TOKENS + (double)estimated);
+  double prior = prior_of(t)->tokens;
+  return (prior + (double)measured) / (prior + (double)estimated);
 }
 
 static void teach(cpt_conversation *c, record *r, int64_t measured, int64_t guessed) {
@@ -142,7 +160,7 @@ static const record *window_base(const cpt_conversation *c, const record *r) {
 size_t window_start(const cpt_conversation *c, const record *r) {
   const record *b = window_base(c, r);
   if (b == NULL) return c->kept_from;
-  return b->at + (has_message(b) ? 1u : 0u);
+  return b->at + (has_message(b) && !opens_with_itself(c, b) ? 1u : 0u);
 }
 
 int64_t window_guess(const cpt_conversation *c, const record *r) {
@@ -280,10 +298,10 @@ static void refuse(cpt_conversation *c, record *r, enum fate fate) {
 }
 
 /* What was measured, held near what was guessed. */
-static int64_t held_ratio(int64_t measured, int64_t guessed) {
+static int64_t held_ratio(const struct prior *prior, int64_t measured, int64_t guessed) {
   double ratio = (double)measured / (double)guessed;
-  if (ratio < MIN_RATIO) return sat_trunc(MIN_RATIO * (double)guessed);
-  if (ratio > MAX_RATIO) return sat_trunc(MAX_RATIO * (double)guessed);
+  if (ratio < prior->min_ratio) return sat_trunc(prior->min_ratio * (double)guessed);
+  if (ratio > prior->max_ratio) return sat_trunc(prior->max_ratio * (double)guessed);
   return measured;
 }
 
@@ -301,7 +319,7 @@ static void close_window(cpt_conversation *c, record *r, const record *b, int64_
   if (measured <= 0) {
     meets(c, r, SHRUNK);
   } else if (guessed > 0) {
-    teach(c, r, held_ratio(measured, guessed), guessed);
+    teach(c, r, held_ratio(prior_of(&c->tallies[r->tally]), measured, guessed), guessed);
   }
   if (charged > 0 && guessed > 0) {
     r->ratio = (float)((double)charged / (double)guessed);
@@ -372,14 +390,12 @@ struct answer judge_answer(const cpt_conversation *c, const item *m, const recor
   int64_t answer = sat_sub(r->output, r->reasoning);
   int64_t least = answer > 0 ? answer : 0;
   double worth = (double)visible * cpt_conversation_scale(c);
-  bool replaced = !c->seed && answer <= PLACEHOLDER_OUTPUT &&
-                  worth > PLACEHOLDER_FACTOR * (double)least + PLACEHOLDER_SLACK;
-  if (c->seed || r->kind == SIZE) {
-    int64_t size = replaced ? 0 : reported(m, r);
-    return (struct answer){size, size > 0, replaced && r->output > 0};
-  }
-  return (struct answer){replaced ? sat_trunc(worth + 0.5) : least, true,
-                         replaced && r->output > 0};
+  bool untrue = !c->seed && answer <= PLACEHOLDER_OUTPUT &&
+                worth > PLACEHOLDER_FACTOR * (double)least + PLACEHOLDER_SLACK;
+  if (untrue) return (struct answer){0, false, true};
+  if (!c->seed && r->kind == ANCHOR) return (struct answer){least, true, false};
+  int64_t size = reported(m, r);
+  return (struct answer){size, size > 0, false};
 }
 
 static void set_answer(cpt_conversation *c, record *r, int64_t visible) {
@@ -387,9 +403,13 @@ static void set_answer(cpt_conversation *c, record *r, int64_t visible) {
   struct answer judged = judge_answer(c, m, r, visible);
   r->answer = judged.tokens;
   m->told = judged.told;
-  if (!judged.placeholder) return;
-  r->flags |= PLACEHOLDER;
-  c->placeholders++;
+  if (judged.untrue && r->output > 0) { /* an output of 0 is none told */
+    r->flags |= PLACEHOLDER;
+    c->placeholders++;
+  }
+  if (!judged.untrue || r->kind == SIZE) return;
+  m->guess = visible > 0 ? visible : 1; /* its reasoning is not sent again */
+  m->reasoning = 0;
 }
 
 void record_arrives(cpt_conversation *c, record *r, int64_t visible) {
@@ -439,6 +459,7 @@ void record_leaves(cpt_conversation *c) {
       }
       if (r->flags & REFUSED_PREVIOUS) before->flags &= (uint8_t)~REFUSED;
     }
+    if (r->flags & NEW_MODEL && !folded) c->tally_count--;
     c->live = r->base;
     c->newest = r->previous;
     if (c->first_live == link) c->first_live = 0;

@@ -22,6 +22,64 @@ end
 -- Sizes of single messages
 --
 
+-- The text estimator: for each byte a weight by the one before it, from the committed tables.
+local loaded = {}
+
+local function table_of(name)
+  if not loaded[name] then
+    local file = assert(io.open("src/tables/" .. name .. ".u8", "rb"))
+    loaded[name] = file:read "*a"
+    file:close()
+  end
+  return loaded[name]
+end
+
+local weighed = {} -- texts come again and again
+
+-- Hundredths of a token of one text.
+local function weight(text, name)
+  if text == "" then
+    return 0
+  end
+  weighed[name] = weighed[name] or {}
+  if not weighed[name][text] then
+    local t, sum, previous = table_of(name), 0, 10
+    for i = 1, #text do
+      local current = text:byte(i)
+      sum = sum + t:byte(current * 256 + previous + 1)
+      previous = current
+    end
+    weighed[name][text] = math.min(math.max(sum, 100), 100 * #text)
+  end
+  return weighed[name][text]
+end
+
+local tables = { openai = { "o200k" }, ["claude-5"] = { "claude5" }, unknown = { "o200k", "claude4" } }
+local tool_envelopes = { openai = 10, ["claude-5"] = 14, unknown = 12 }
+local families = { ["gpt-5"] = "openai", ["claude-opus-4-8"] = "claude-5" }
+
+local function texts_of(message)
+  local texts = { message.content or "", message.reasoning_content or "" }
+  for _, call in ipairs(message.tool_calls or {}) do
+    texts[#texts + 1] = call["function"] and call["function"].arguments or ""
+  end
+  return texts
+end
+
+local function table_guess(message, family)
+  local most = 0
+  for _, name in ipairs(tables[family]) do
+    local sum = 0
+    for _, text in ipairs(texts_of(message)) do
+      sum = sum + weight(text, name)
+    end
+    most = math.max(most, sum)
+  end
+  return math.floor((most + 50) / 100) + (message.role == "tool" and tool_envelopes[family] or 5)
+end
+
+M.text_weight = weight
+
 local function heuristic(message)
   local bytes = #(message.content or "") + #(message.reasoning_content or "")
   for _, call in ipairs(message.tool_calls or {}) do
@@ -104,13 +162,15 @@ end
 -- Works the list through; returns the state at its end.
 function M:work()
   local s = {
+    family = "unknown", -- of the newest model named so far
     tallies = {}, -- model name -> { measured, guessed, windows, dropped, resent }
     sizes = {}, -- own size of message i: { told = n } or { guess = n, ratio = r }
     anchors = {}, -- in order: { i, prompt, answer, reasoning, model, tally, refused, … }
     refused = { shrunk = 0, model = 0, clipped = 0, aggregated = 0, placeholder = 0 },
   }
   local function tally(name)
-    s.tallies[name] = s.tallies[name] or { measured = 0, guessed = 0, windows = 0, dropped = 0, resent = 0 }
+    s.tallies[name] = s.tallies[name]
+      or { measured = 0, guessed = 0, windows = 0, dropped = 0, resent = 0, known = s.family ~= "unknown" }
     return s.tallies[name]
   end
   local function present()
@@ -119,7 +179,8 @@ function M:work()
       or { measured = 0, guessed = 0, windows = 0, dropped = 0, resent = 0 }
   end
   local function scale()
-    return (512 + present().measured) / (512 + present().guessed)
+    local prior = present().known and 4096 or 512
+    return (prior + present().measured) / (prior + present().guessed)
   end
   local function live()
     for k = #s.anchors, 1, -1 do
@@ -131,7 +192,7 @@ function M:work()
   -- told and guessed tokens of the messages strictly between an anchor and message i
   local function between(anchor, i)
     local told, guessed = 0, 0
-    for k = anchor.i + 1, i - 1 do
+    for k = anchor.first, i - 1 do
       told, guessed = told + (s.sizes[k].told or 0), guessed + (s.sizes[k].guess or 0)
     end
     return told, guessed
@@ -180,11 +241,12 @@ function M:work()
       new.shrunk = true
     elseif guessed > 0 then
       local t = tally(new.tally)
-      t.measured = t.measured + math.floor(math.min(math.max(measured, 0.4 * guessed), 3 * guessed))
+      local low, high = t.known and 0.6 or 0.4, t.known and 2 or 3
+      t.measured = t.measured + math.floor(math.min(math.max(measured, low * guessed), high * guessed))
       t.guessed, t.windows = t.guessed + guessed, t.windows + 1
     end
     if charged > 0 and guessed > 0 then
-      for k = b.i + 1, new.i - 1 do
+      for k = b.first, new.i - 1 do
         s.sizes[k].ratio = charged / guessed
       end
     end
@@ -231,25 +293,35 @@ function M:work()
 
   for i, message in ipairs(self.list) do
     local prompt, output, reasoning = usage_of(message)
-    local guess = heuristic(message)
-    local visible = stored(message)
-        and heuristic { content = message.content, tool_calls = message.tool_calls }
-      or guess
+    if message.role == "assistant" and (message.model or "") ~= "" then
+      s.family = families[message.model] or "unknown"
+    end
+    local guess = table_guess(message, s.family)
+    local all, reasoning_bytes = 0, #(message.reasoning_content or "")
+    for _, text in ipairs(texts_of(message)) do
+      all = all + #text
+    end
+    -- stored reasoning is taken off by its share of the bytes
+    local bare = table_guess({ role = message.role }, s.family)
+    local visible = guess - (all > 0 and round((guess - bare) * reasoning_bytes / all) or 0)
     local new
     if prompt > 0 then
       local before = s.anchors[#s.anchors]
       local name = message.model or ""
       new = { i = i, prompt = prompt, reasoning = reasoning, model = message.model, turn = 0 }
       new.tally = name == "" and before and before.tally or name
+      tally(new.tally)
     end
     local answer = output - reasoning
     local worth = visible * scale()
     local placeholder = answer <= 8 and worth > 4 * math.max(answer, 0) + 16
     if new then
-      new.answer = placeholder and round(worth) or math.max(answer, 0)
+      -- an answer whose output cannot be true is guessed with what follows it
+      new.answer = placeholder and 0 or math.max(answer, 0)
+      new.first = placeholder and i or i + 1
       arrive(new)
       s.anchors[#s.anchors + 1] = new
-      s.sizes[i] = { told = new.answer }
+      s.sizes[i] = placeholder and { guess = visible } or { told = new.answer }
     elseif not placeholder and seed_reported(message) then
       s.sizes[i] = { told = seed_reported(message) }
     else
