@@ -23,7 +23,10 @@ local function random_message(random, prompt)
     role = roles[random(#roles) + 1],
     content = maybe(95, words(random, random(5) == 0 and random(9000) or random(400))),
     reasoning_content = maybe(10, ("r"):rep(random(500))),
-    model = maybe(60, ({ "gpt-5", "claude-opus-4-8", "some-model", "" })[random(5) == 0 and random(4) + 1 or 1]),
+    model = maybe(
+      60,
+      ({ "gpt-5", "claude-opus-4-8", "some-model", "" })[random(5) == 0 and random(4) + 1 or 1]
+    ),
     tool_call_id = maybe(70, ({ "p", "q", "r", "" })[random(4) + 1]),
   }
   if message.role == "assistant" and random(2) == 0 then

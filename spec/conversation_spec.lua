@@ -1,8 +1,14 @@
 -- The native conversation: what it answers, what it refuses to believe, what it forgets.
 local compaction = require "compaction"
 
-local function text(tokens) -- a message's content that the heuristic sizes so
-  return ("x"):rep(math.ceil((tokens - 5) * 3.5))
+-- Sizes are easy to see here: one byte is one token, by a counter of the host's own, and each
+-- message has an envelope of 5, a tool result of 12.
+local function one_a_byte(text)
+  return #text
+end
+
+local function text(tokens, envelope)
+  return ("x"):rep(tokens - (envelope or 5))
 end
 
 local function user(tokens)
@@ -10,7 +16,7 @@ local function user(tokens)
 end
 
 local function tool(tokens, id)
-  return { role = "tool", tool_call_id = id, content = text(tokens or 100) }
+  return { role = "tool", tool_call_id = id, content = text(tokens or 100, 12) }
 end
 
 local function answer(prompt, output, extra)
@@ -26,6 +32,8 @@ local function answer(prompt, output, extra)
 end
 
 local function conversation(messages, options)
+  options = options or {}
+  options.estimator = options.estimator or one_a_byte
   return compaction.conversation(messages, options)
 end
 
@@ -250,11 +258,11 @@ describe("wrong arguments of a conversation", function()
 
   it("come with options too", function()
     assert.equal(
-      "bad argument #2 to 'conversation' (unknown option 'estimater' (known: estimator, limit, model))",
+      "bad argument #2 to 'conversation' (unknown option 'estimater' (known: estimator, families, limit, model))",
       message_of(compaction.conversation, nil, { estimater = "seed" })
     )
     assert.equal(
-      "bad argument #2 to 'conversation' (options.estimator: 'auto' or 'seed' expected, got 'best')",
+      "bad argument #2 to 'conversation' (options.estimator: 'auto', 'seed', a family or a function expected, got 'best')",
       message_of(compaction.conversation, nil, { estimator = "best" })
     )
     assert.is_false(pcall(conversation, nil, { limit = "x" }))
@@ -389,9 +397,9 @@ describe("usage that cannot be taken at its word", function()
   it("has an output replaced that is a placeholder", function()
     local c = conversation {
       user(100),
-      { role = "assistant", content = ("x"):rep(900), usage = { input_tokens = 1000, output_tokens = 1 } },
+      { role = "assistant", content = ("x"):rep(257), usage = { input_tokens = 1000, output_tokens = 1 } },
     }
-    assert.near(1000 + 900 / 3.5, c:used(), 10)
+    assert.near(1000 + 257, c:used(), 10)
     assert.equal(1, c:calibration().refused.placeholder)
     local short = conversation {
       user(100),
@@ -445,9 +453,9 @@ describe("the fixed part", function()
 
   it("is what was said until an anchor knows", function()
     local c = conversation { user(100) }
-    c:set_fixed { system = ("x"):rep(350), tools = { { name = "read", parameters = { type = "object" } } } }
+    c:set_fixed { system = ("x"):rep(100), tools = { { name = "read", parameters = { type = "object" } } } }
     local json = #'[{"name":"read","parameters":{"type":"object"}}]'
-    assert.equal(100 + math.floor((350 + json) / 3.5) + 5, (c:used()))
+    assert.equal(100 + 100 + json + 5, (c:used()))
     c:append(answer(3000, 10))
     assert.near(2900, c:calibration().fixed, 1)
   end)
@@ -721,8 +729,8 @@ describe("breakdown", function()
       {
         role = "assistant",
         content = text(105),
-        reasoning_content = ("r"):rep(350),
-        tool_calls = { { id = "a", ["function"] = { name = "f", arguments = ("a"):rep(349) } } },
+        reasoning_content = ("r"):rep(100),
+        tool_calls = { { id = "a", ["function"] = { name = "f", arguments = ("a"):rep(99) } } },
       },
       tool(300, "a"),
       { role = "user", content = { { image_url = "u" } } },
@@ -772,7 +780,7 @@ describe("table arguments of a call", function()
       { { { { {} } } }, "[[[{}]]]" },
       { { a = require("cjson").null }, '{"a":null}' },
     } do
-      assert.equal(math.floor(#case[2] / 3.5) + 5, bytes_of(case[1]))
+      assert.equal(#case[2] + 5, bytes_of(case[1]))
       assert.equal(
         math.floor(#case[2] / 3.5) + 5,
         compaction.estimate_message_tokens {

@@ -48,6 +48,9 @@ describe("the module", function()
       first_index_in_budget = "function",
       new_estimator = "function",
       new_slice_estimator = "function",
+      estimate_text_tokens = "function",
+      family_of = "function",
+      FAMILIES = "table",
       conversation = "function",
       restore = "function",
     }, names)
@@ -128,6 +131,13 @@ describe("the prompts", function()
   it("are in src/prompts.c what embed.lua makes of them", function()
     local made = table.concat(lines(interpreter .. " src/embed.lua prompts"), "\n") .. "\n"
     assert.equal(read "src/prompts.c", made)
+  end)
+end)
+
+describe("the tables", function()
+  it("are in src/text_tables.c what embed.lua makes of them", function()
+    local made = table.concat(lines(interpreter .. " src/embed.lua tables"), "\n") .. "\n"
+    assert.is_true(read "src/text_tables.c" == made)
   end)
 end)
 

@@ -57,7 +57,8 @@ typedef enum cpt_family {
 /* Tokens of a text. O(bytes), about a byte a cycle. */
 int64_t cpt_text_tokens(const char *text, size_t bytes, cpt_family family);
 
-/* The family of a model by its name, whatever provider, date or gateway stands around it. O(bytes). */
+/* The family of a model by its name, whatever provider, date or gateway stands around it. O(bytes).
+ */
 cpt_family cpt_family_of(const char *model, size_t bytes);
 
 /* "openai", "claude-4", …; and back: false if there is no family of that name. */
@@ -345,7 +346,8 @@ void cpt_conversation_set_model(cpt_conversation *c, uint64_t model);
 cpt_family cpt_conversation_family(const cpt_conversation *c);
 void cpt_conversation_set_family(cpt_conversation *c, cpt_family family);
 void cpt_conversation_unset_family(cpt_conversation *c);
-bool cpt_conversation_follows(const cpt_conversation *c); /* does a message that names its model change it? */
+bool cpt_conversation_follows(
+    const cpt_conversation *c); /* does a message that names its model change it? */
 
 /* Tokens of every prompt that no message accounts for, until an anchor knows better. */
 void cpt_conversation_set_fixed(cpt_conversation *c, int64_t tokens);

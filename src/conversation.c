@@ -121,7 +121,8 @@ static void prepare(const cpt_conversation *c, struct arrival *a, const cpt_entr
   a->item.family = (unsigned)e->model_family & 15u;
   a->item.summary = e->summary;
   a->item.calls = (uint8_t)share_of(part_of(m, m->call_bytes, guess), guess, UINT8_MAX);
-  a->item.attachments = (uint8_t)share_of((double)m->attachments * ATTACHMENT_TOKENS, guess, UINT8_MAX);
+  a->item.attachments =
+      (uint8_t)share_of((double)m->attachments * ATTACHMENT_TOKENS, guess, UINT8_MAX);
   a->dead = false;
   a->has_usage = prompt > 0 || m->output != 0;
   a->has_marker = e->summary;

@@ -37,9 +37,9 @@ typedef struct item {
   uint32_t told : 1;          /* its size is the answer in its record, not a guess */
   uint32_t stored : 1;        /* its reasoning is stored with it and sent again */
   uint32_t summary : 1;       /* stands for others that were compacted */
-  uint32_t named : 1;   /* names its model, whose family is: */
-  uint32_t family : 4;  /* of the newest model named so far, a cpt_family */
-  uint32_t since : 20;  /* messages since the newest assistant message; 0: it is one */
+  uint32_t named : 1;         /* names its model, whose family is: */
+  uint32_t family : 4;        /* of the newest model named so far, a cpt_family */
+  uint32_t since : 20;        /* messages since the newest assistant message; 0: it is one */
   uint16_t reasoning;         /* share of its guess that is stored reasoning, in 65535ths */
   uint8_t calls, attachments; /* other shares, in 255ths */
 } item;

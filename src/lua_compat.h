@@ -11,13 +11,13 @@
 #if LUA_VERSION_NUM < 502
 #define compat_setuservalue(L, i) lua_setfenv(L, i)
 #define compat_getuservalue(L, i) lua_getfenv(L, i)
-#define compat_rawlen(L, i)     ((lua_Integer)lua_objlen(L, i))
-#define compat_check_version(L) ((void)(L))
+#define compat_rawlen(L, i)       ((lua_Integer)lua_objlen(L, i))
+#define compat_check_version(L)   ((void)(L))
 #else
 #define compat_setuservalue(L, i) lua_setuservalue(L, i)
 #define compat_getuservalue(L, i) lua_getuservalue(L, i)
-#define compat_rawlen(L, i)     ((lua_Integer)lua_rawlen(L, i))
-#define compat_check_version(L) luaL_checkversion(L)
+#define compat_rawlen(L, i)       ((lua_Integer)lua_rawlen(L, i))
+#define compat_check_version(L)   luaL_checkversion(L)
 #endif
 
 #if LUA_VERSION_NUM < 503

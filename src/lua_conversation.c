@@ -363,8 +363,8 @@ static int l_breakdown(lua_State *L) {
   return 1;
 }
 
-/* conversation:calibration() --> { scale = …, family = …, mass = …, windows = …, fixed = …, limit = …, refused
- * = … } */
+/* conversation:calibration() --> { scale = …, family = …, mass = …, windows = …, fixed = …, limit =
+ * …, refused = … } */
 static int l_calibration(lua_State *L) {
   const cpt_conversation *c = check_conversation(L);
   cpt_learned learned = cpt_conversation_learned(c);

@@ -295,7 +295,8 @@ static int64_t count_by_host(lua_State *L, const text_rule *rule, const where *a
   if (lua_type(L, -1) != LUA_TNUMBER)
     bad_value(L, at, "the estimator function must return tokens, got %s", luaL_typename(L, -1));
   int64_t tokens = to_count(L, lua_gettop(L), at);
-  if (tokens < 0) bad_value(L, at, "the estimator function must return tokens, got a negative number");
+  if (tokens < 0)
+    bad_value(L, at, "the estimator function must return tokens, got a negative number");
   lua_pop(L, 1);
   return tokens;
 }
@@ -345,7 +346,8 @@ static int64_t add_json(lua_State *L, int index, const reading *r, const where *
     cpt_weight w;
     cpt_weight_init(&w, (cpt_family)m->family);
     json_write(L, index, weigh_piece, &w, at);
-    cpt_add_weighed(m, (int64_t)w.bytes, cpt_weight_hundredths(&w, 0), cpt_weight_hundredths(&w, 1));
+    cpt_add_weighed(m, (int64_t)w.bytes, cpt_weight_hundredths(&w, 0),
+                    cpt_weight_hundredths(&w, 1));
   } else {
     cpt_add_weighed(m, (int64_t)json_bytes(L, index, at), 0, 0);
   }
@@ -782,7 +784,8 @@ const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where
   return m;
 }
 
-const cpt_entry *read_entries(lua_State *L, int index, size_t *n, text_rule *rule, const where *at) {
+const cpt_entry *read_entries(lua_State *L, int index, size_t *n, text_rule *rule,
+                              const where *at) {
   message_list list = check_messages(L, index, at);
   size_t capacity = first_capacity(list);
   id_list *ids = lua_newuserdata(L, sizeof *ids);

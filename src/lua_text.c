@@ -36,8 +36,8 @@ static bool own_family(lua_State *L, int families, const char *model, size_t byt
     size_t m, n;
     const char *pattern = lua_tolstring(L, -2, &m);
     const char *name = lua_tolstring(L, -1, &n);
-    bool better = best == NULL || m > best_bytes ||
-                  (m == best_bytes && memcmp(pattern, best, m) < 0);
+    bool better =
+        best == NULL || m > best_bytes || (m == best_bytes && memcmp(pattern, best, m) < 0);
     if (better && fits(pattern, m, model, bytes) && cpt_family_named(name, n, family)) {
       best = pattern;
       best_bytes = m;

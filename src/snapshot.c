@@ -278,7 +278,8 @@ static bool item_is_sound(const cpt_conversation *c, size_t i) {
   if (m->told && m->record == 0) return false;
   if (m->record != 0 && c->records[m->record - 1].at != i) return false;
   if (m->call != 0 && c->calls[m->call - 1].result != i + 1) return false;
-  return m->role <= CPT_TOOL && m->family < CPT_FAMILIES && (m->since == MAX_SINCE || m->since <= i) && m->guess > 0;
+  return m->role <= CPT_TOOL && m->family < CPT_FAMILIES &&
+         (m->since == MAX_SINCE || m->since <= i) && m->guess > 0;
 }
 
 static bool record_is_sound(const cpt_conversation *c, size_t k) {

@@ -10,16 +10,14 @@
 #include "saturate.h"
 
 static const uint8_t *const tables[] = {
-    [CPT_OPENAI] = text_table_openai,       [CPT_OPENAI_LEGACY] = text_table_openai_legacy,
-    [CPT_CLAUDE_4] = text_table_claude_4,   [CPT_CLAUDE_5] = text_table_claude_5,
-    [CPT_GEMINI] = text_table_gemini,       [CPT_DEEPSEEK] = text_table_deepseek,
-    [CPT_LLAMA] = text_table_llama,         [CPT_QWEN] = text_table_qwen,
+    [CPT_OPENAI] = text_table_openai,     [CPT_OPENAI_LEGACY] = text_table_openai_legacy,
+    [CPT_CLAUDE_4] = text_table_claude_4, [CPT_CLAUDE_5] = text_table_claude_5,
+    [CPT_GEMINI] = text_table_gemini,     [CPT_DEEPSEEK] = text_table_deepseek,
+    [CPT_LLAMA] = text_table_llama,       [CPT_QWEN] = text_table_qwen,
 };
 
 /* The pair at p as an index: previous byte low, current byte high, on every machine. */
-static inline unsigned pair(const unsigned char *p) {
-  return (unsigned)p[0] | (unsigned)p[1] << 8;
-}
+static inline unsigned pair(const unsigned char *p) { return (unsigned)p[0] | (unsigned)p[1] << 8; }
 
 /* Four sums at once keep the loads independent of each other. They cannot wrap: 2^32 / 255
  * steps are more than a block has. */

@@ -102,6 +102,48 @@ static void sums_of_huge_counts_come_back(void **state) {
   cpt_conversation_free(c);
 }
 
+static void a_host_weighs_texts_by_family(void **state) {
+  (void)state;
+  static const char text[] = "static int main(void) { return 0; }";
+  struct memory memory = {0};
+  cpt_conversation *c = cpt_conversation_new(allocate, &memory, CPT_AUTO);
+  cpt_family family = CPT_UNKNOWN;
+  assert_true(cpt_family_named("claude-5", 8, &family));
+  assert_int_equal(family, CPT_CLAUDE_5);
+  assert_false(cpt_family_named("claude-6", 8, &family));
+  assert_int_equal(cpt_family_of("gpt-5", 5), CPT_OPENAI);
+  assert_int_equal(cpt_conversation_family(c), CPT_UNKNOWN);
+  cpt_entry e = {.calls = NULL, .names_model = true, .model_family = CPT_QWEN};
+  cpt_message_init(&e.message, CPT_ASSISTANT);
+  cpt_message_weigh(&e.message, CPT_QWEN);
+  cpt_add_text(&e.message, text, sizeof text - 1);
+  assert_int_equal(cpt_guess(&e.message), cpt_text_tokens(text, sizeof text - 1, CPT_QWEN) + 5);
+  assert_int_equal(cpt_heuristic(&e.message), 10 + 5);
+  assert_true(cpt_conversation_append(c, &e, 1));
+  assert_int_equal(cpt_conversation_family(c), CPT_QWEN);
+  assert_int_equal(cpt_conversation_estimate(c, 0, 1), cpt_guess(&e.message));
+  cpt_conversation_set_family(c, CPT_LLAMA);
+  assert_int_equal(cpt_conversation_family(c), CPT_LLAMA);
+  cpt_conversation_unset_family(c);
+  cpt_conversation_truncate(c, 0);
+  assert_int_equal(cpt_conversation_family(c), CPT_UNKNOWN);
+  cpt_conversation_free(c);
+
+  /* in pieces as in one */
+  cpt_weight w;
+  cpt_weight_init(&w, CPT_UNKNOWN);
+  for (size_t i = 0; i < sizeof text - 1; i++)
+    cpt_weight_add(&w, text + i, 1);
+  int64_t a = cpt_weight_hundredths(&w, 0), b = cpt_weight_hundredths(&w, 1);
+  assert_int_equal(((a > b ? a : b) + 50) / 100,
+                   cpt_text_tokens(text, sizeof text - 1, CPT_UNKNOWN));
+  for (int f = 0; f < CPT_FAMILIES; f++) {
+    const char *name = cpt_family_name((cpt_family)f);
+    assert_true(cpt_family_named(name, strlen(name), &family) && family == (cpt_family)f);
+    assert_int_equal(cpt_text_tokens("", 0, (cpt_family)f), 0);
+  }
+}
+
 /* All that allocates, on a conversation of some length. False at the first that fails. */
 static bool work(cpt_conversation *c) {
   cpt_entry u = entry(CPT_USER, 350, 0, 0), a = entry(CPT_ASSISTANT, 350, 5000, 50), many[20];
@@ -185,6 +227,7 @@ static void each_failing_allocation_of_restore_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest specs[] = {
       cmocka_unit_test(a_host_without_lua_runs_an_agent),
+      cmocka_unit_test(a_host_weighs_texts_by_family),
       cmocka_unit_test(sums_of_huge_counts_come_back),
       cmocka_unit_test(each_failing_allocation_changes_nothing),
       cmocka_unit_test(each_failing_allocation_of_restore_is_told),
