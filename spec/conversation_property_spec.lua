@@ -186,6 +186,131 @@ describe("with estimator 'auto'", function()
   end
 end)
 
+describe("every operation", function()
+  -- What must hold whatever was done.
+  local function assert_sound(conversation, list, random)
+    local n = #list
+    assert.equal(n, #conversation)
+    local used = conversation:used()
+    local parts, sizes = 0, 0
+    for name, tokens in pairs(conversation:breakdown()) do
+      assert.is_true(tokens >= 0, name)
+      parts = parts + tokens
+    end
+    assert.equal(used, parts)
+    for i = 1, n do
+      sizes = sizes + conversation:estimate(i, i)
+    end
+    assert.equal(sizes, conversation:estimate(1, n))
+    local learned = conversation:calibration()
+    assert.is_true(learned.fixed >= 0 and learned.windows >= 0 and learned.mass >= 0)
+    for fate, count in pairs(learned.refused) do
+      assert.is_true(count >= 0, fate)
+    end
+    assert.is_true(conversation:scale() >= 0.4 and conversation:scale() <= 3)
+    local max = random(3000)
+    local keep = conversation:keep_from(max)
+    if keep <= n then
+      assert.is_true(conversation:can_cut(keep))
+      assert.is_true(conversation:estimate(keep, n) <= max)
+    end
+  end
+
+  local function front_of(list)
+    local front = 0
+    while list[front + 1] and (list[front + 1].role == "system" or list[front + 1].role == "developer") do
+      front = front + 1
+    end
+    return front
+  end
+
+  -- A compaction at a random legal cut: kept messages keep their sizes, and used adds up.
+  local function replace(conversation, list, random)
+    local front, cuts = front_of(list), {}
+    for i = front + 1, #list + 1 do
+      if conversation:can_cut(i) then
+        cuts[#cuts + 1] = i
+      end
+    end
+    if #cuts == 0 then
+      return list
+    end
+    local cut, request = cuts[random(#cuts) + 1], nil
+    if random(3) == 0 and cut > front + 1 then
+      request = front + 1 + random(cut - front - 1)
+    elseif random(3) == 0 then
+      request = random_message(random, 700)
+    end
+    local summary =
+      { role = "user", content = words(random, 300), usage = { input_tokens = 99999, output_tokens = 70 } }
+    local kept, before = {}, conversation:calibration()
+    for i = cut, #list do
+      kept[#kept + 1] = conversation:estimate(i, i)
+    end
+    local at, n = conversation:replace(cut, summary, request)
+    local new = {}
+    for i = 1, front do
+      new[i] = list[i]
+    end
+    new[at] = summary
+    new[#new + 1] = type(request) == "number" and list[request] or request
+    for i = cut, #list do
+      new[#new + 1] = list[i]
+      assert.equal(kept[i - cut + 1], conversation:estimate(#new, #new))
+    end
+    assert.equal(#new, n)
+    local after = conversation:calibration()
+    assert.equal(before.fixed, after.fixed)
+    assert.equal(before.scale, after.scale)
+    local used, source = conversation:used()
+    assert.equal("estimate", source)
+    assert.near(after.fixed + conversation:estimate(1, n), used, n + 1)
+    return new
+  end
+
+  for seed = 1, 100 do
+    it("leaves a sound conversation, life " .. seed, function()
+      local random = generator(seed * 6007)
+      local options =
+        { limit = random(2) == 0 and 16384 or nil, estimator = seed % 4 == 0 and "seed" or "auto" }
+      local conversation, list = compaction.conversation(nil, options), {}
+      for _ = 1, 40 do
+        local action = random(16)
+        if action < 7 then
+          list[#list + 1] = random_message(random, next_prompt(random, conversation, 500))
+          conversation:append(list[#list])
+        elseif action < 9 then
+          local n = random(3) == 0 and random(#list + 1) or math.max(#list - random(4), 0)
+          conversation:truncate(n)
+          for k = #list, n + 1, -1 do
+            list[k] = nil
+          end
+        elseif action == 9 and #list > 0 then
+          local i = random(#list) + 1
+          list[i] = random(2) == 0 and list[i] or random_message(random, conversation:used() + 1)
+          conversation:set(i, list[i])
+        elseif action == 10 or action == 11 then
+          list = replace(conversation, list, random)
+        elseif action == 12 then
+          conversation:observe(
+            { input_tokens = conversation:used() + random(50) },
+            ({ "gpt-5", "x" })[random(3) + 1]
+          )
+        elseif action == 13 then
+          conversation:set_model(({ "gpt-5", "claude-opus-4-8" })[random(3) + 1])
+        elseif action == 14 then
+          conversation:set_fixed { system = words(random, random(2000)) }
+        else
+          local snapshot = conversation:snapshot()
+          conversation = compaction.restore(snapshot)
+          assert.equal(snapshot, conversation:snapshot())
+        end
+        assert_sound(conversation, list, random)
+      end
+    end)
+  end
+end)
+
 describe("units", function()
   -- Batches of calls and results with every damage that was met.
   local function random_list(random)

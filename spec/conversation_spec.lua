@@ -712,6 +712,192 @@ describe("replace", function()
   end)
 end)
 
+-- Each of these was wrong once.
+describe("a long life", function()
+  local function restored(c)
+    return compaction.restore(c:snapshot())
+  end
+
+  it("restores what was replaced behind a refusal taken back, and behind two refused", function()
+    local back = conversation {
+      user(1000),
+      answer(3000, 50),
+      tool(8500),
+      answer(11550, 50),
+      tool(8400),
+      answer(150000, 100),
+      user(400),
+      answer(150500, 100),
+      user(50),
+    }
+    back:replace(7, user(300))
+    assert.equal(back:snapshot(), restored(back):snapshot())
+    local both = conversation {
+      user(1000),
+      answer(25000, 10),
+      tool(25000),
+      answer(16386, 10),
+      user(200),
+      answer(16386, 10),
+      user(10),
+    }
+    both:replace(5, user(300))
+    assert.equal(both:snapshot(), restored(both):snapshot())
+  end)
+
+  -- Ten windows in which 1.5 tokens are charged for each that is guessed.
+  local function taught(options, model)
+    local c, prompt = conversation({ user(100) }, options), 2000
+    for _ = 1, 10 do
+      c:append { answer(prompt, 20, { model = model }), tool(1000) }
+      prompt = prompt + 20 + 1500
+    end
+    return c
+  end
+
+  it("learns from messages without a model under the model that the host named", function()
+    local expected = taught():scale()
+    assert.near(1.47, expected, 0.02)
+    assert.equal(expected, taught({ model = "mine" }):scale())
+    local c = taught()
+    c:set_model "small"
+    assert.equal(1, c:scale())
+    for i = 1, 6 do
+      c:append { answer(20000 + i * 1520, 20), tool(1000) }
+    end
+    assert.is_true(c:scale() > 1.3 and c:calibration().windows == 6)
+  end)
+
+  it("remembers through a compaction which model the host named", function()
+    local c = taught(nil, "a")
+    local prompt = 20000
+    for _ = 1, 10 do
+      c:append { answer(prompt, 20, { model = "b" }), tool(1000) }
+      prompt = prompt + 820
+    end
+    local b = c:scale()
+    c:set_model "a"
+    local a = c:scale()
+    assert.is_true(a > 1.3 and b < 1)
+    c:replace(34, user(100))
+    assert.equal(a, c:scale())
+    c:set_model "b"
+    assert.equal(b, c:scale())
+    c:observe({ input_tokens = c:used() }, "a")
+    c:set_model "b"
+    assert.equal(b, c:scale())
+  end)
+
+  it("does not take the prompts of kept or carried messages for new ones", function()
+    local c = taught()
+    c:replace(#c - 3, user(100))
+    local used = c:used()
+    c:set(2, answer(17000, 20)) -- the kept anchor, read again
+    assert.same("estimate", select(2, c:used()))
+    assert.near(used, c:used(), 5)
+    local d = taught()
+    local kept = d:estimate(#d - 3, #d)
+    d:replace(#d - 3, user(100), answer(90000, 30))
+    assert.same("estimate", select(2, d:used()))
+    assert.equal(kept, d:estimate(3, #d))
+  end)
+
+  it("keeps corrections of earlier sets", function()
+    local c = conversation {
+      user(4000),
+      answer(10000, 50),
+      tool(3000),
+      answer(13050, 50),
+      tool(1000),
+      answer(14100, 50),
+      user(100),
+    }
+    c:set(3, tool(50))
+    local used = c:used()
+    c:set(6, answer(14100, 50))
+    assert.equal(used, (c:used()))
+    c:set(4, answer(13050, 50))
+    assert.equal(used, (c:used()))
+  end)
+
+  it("knows the sizes of the kept part when a message before it is read again", function()
+    local c = taught()
+    c:replace(#c - 5, user(300))
+    local used, kept = c:used(), c:estimate(2, #c)
+    c:set(1, user(900))
+    assert.near(used + 600 * c:scale(), c:used(), 3)
+    assert.equal(kept, c:estimate(2, #c))
+    assert.near(c:calibration().fixed + c:estimate(1, #c), c:used(), 3)
+  end)
+
+  it("divides by the same window that it measured", function()
+    local c = conversation {
+      user(10),
+      answer(1000, 50),
+      tool(3000),
+      answer(4050, 50),
+      tool(1000),
+      answer(5100, 50),
+      tool(1000),
+    }
+    c:set(3, tool(50))
+    c:append(answer(c:used(), 50))
+    assert.near(1, c:scale(), 0.01)
+    assert.near(1000, c:estimate(7, 7), 10)
+  end)
+
+  it("lets an anchor correct what a mark or the host said of the fixed part", function()
+    local c = conversation {
+      { role = "user", content = text(300), compaction = { version = 1, kept = 1, fixed = 9000 } },
+      user(500),
+    }
+    assert.equal(9800, (c:used()))
+    c:append(answer(1800, 10))
+    assert.equal(1000, c:calibration().fixed)
+    c:replace(3, user(300))
+    c:set_fixed { system = "short" }
+    assert.equal(1000, c:calibration().fixed)
+  end)
+
+  it("calls a count that comes twice with nothing between no fate", function()
+    local c = conversation { user(100) }
+    c:observe { input_tokens = 900 }
+    c:append(answer(900, 20))
+    assert.equal(0, c:calibration().refused.shrunk)
+  end)
+
+  it("compacts again inside the kept part", function()
+    local c = taught()
+    c:replace(#c - 9, user(300))
+    local sizes = {}
+    for i = 3, #c do
+      sizes[i] = c:estimate(i, i)
+    end
+    c:replace(2, user(200))
+    for i = 3, #c do
+      assert.equal(sizes[i], c:estimate(i, i))
+    end
+  end)
+
+  it("costs no more for refusals, large batches and orphans than their number", function()
+    local c = conversation { user(100), answer(1000, 10) }
+    for _ = 1, 20000 do
+      c:append(answer(1000, 100))
+    end
+    c:truncate(2)
+    local calls, results = {}, {}
+    for i = 1, 20000 do
+      calls[i] = { id = "c" .. i }
+      results[i] = { role = "tool", content = "", tool_call_id = "c" .. i }
+    end
+    c:append { role = "assistant", tool_calls = calls }
+    c:append(results)
+    assert.equal(0, c:pending())
+    c:append(results) -- orphans
+    assert.equal(40003, #c)
+  end)
+end)
+
 describe("breakdown", function()
   local function sum(parts)
     local total = 0

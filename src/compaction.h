@@ -358,7 +358,8 @@ int64_t cpt_conversation_limit(const cpt_conversation *c);
 size_t cpt_conversation_memory(const cpt_conversation *c); /* bytes held, slack included */
 
 /* Tokens that the next prompt will hold. *anchored: does the answer rest on a prompt that a
- * provider counted, or on estimates alone? CPT_AUTO: O(1); CPT_SEED: O(what follows the anchor). */
+ * provider counted, or on estimates alone? CPT_AUTO: O(1); CPT_SEED: O(what follows the anchor),
+ * without one O(count) while a scale is known, as after a replace. */
 int64_t cpt_conversation_used(const cpt_conversation *c, bool *anchored);
 
 /* Tokens of messages first to last - 1. O(last - first). */
@@ -375,7 +376,8 @@ size_t cpt_conversation_first_index_in_budget(const cpt_conversation *c, int64_t
  * Units: an assistant message with calls, and all their results, stay together. Calls and
  * results are paired as they come: by id; by order within the newest batch where ids are
  * missing, empty or repeated. A call is pending until it has its result or the next assistant
- * message comes; a late result still joins the newest open call with its id.
+ * message comes; a late result still joins the newest open call with its id, if it
+ * is among the 1,024 calls before the newest batch.
  */
 
 /* May the list be cut before message i (i = count: at the end)? It must start a turn, break

@@ -249,7 +249,9 @@ void cpt_conversation_truncate(cpt_conversation *c, size_t n) {
     c->count = i;
   }
   if (c->kept_from > n) c->kept_from = (uint32_t)n;
-  if (c->model_at > n) c->model_at = (uint32_t)n;
+  if (c->kept_end > n) c->kept_end = (uint32_t)n;
+  if (c->model_mark > c->record_count) c->model_mark = (uint32_t)c->record_count;
+  c->first_open = 0;
 }
 
 /*
@@ -318,7 +320,7 @@ int64_t cpt_conversation_estimate(const cpt_conversation *c, size_t first, size_
 
 /* Σ over all messages, from the running sums. */
 static int64_t all_messages(const cpt_conversation *c) {
-  if (c->seed) return cpt_conversation_estimate(c, 0, c->count);
+  if (c->seed && cpt_conversation_scale(c) != 1.0) return cpt_conversation_estimate(c, 0, c->count);
   int64_t settled = sat_add((int64_t)c->told, (int64_t)c->shared);
   double guessed = (double)(int64_t)(c->guess - c->shared_guess);
   return sat_add(settled, sat_trunc(guessed * cpt_conversation_scale(c) + 0.5));
@@ -427,6 +429,7 @@ static record unlearned(const record *r) {
                   .reasoning = r->reasoning,
                   .model = r->model,
                   .stir = r->stir,
+                  .shift = r->shift,
                   .kind = r->kind,
                   .flags = r->flags & DEAD};
 }
@@ -461,6 +464,26 @@ static void append_tail(cpt_conversation *c, const struct tail *t, size_t from) 
  * Reading a message again
  */
 
+static int32_t add_shift(int32_t shift, int64_t more) {
+  int64_t sum = sat_add(shift, more);
+  return sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : (int32_t)sum;
+}
+
+/* Message i is an anchor and read again: its prompt was counted when messages before it were
+ * others, as that of the usage it had. */
+static void correct_usage(struct arrival *a, const cpt_conversation *c, size_t i) {
+  const item *old = &c->items[i];
+  a->dead = i < c->kept_end; /* its prompt speaks of the list before the compaction */
+  if (old->record == 0 || !a->has_usage || a->usage.kind != ANCHOR) return;
+  const record *r = &c->records[old->record - 1];
+  if (r->kind != ANCHOR || r->flags & FOLDED) return;
+  int64_t corrected = sat_add(a->usage.prompt, r->shift);
+  a->usage.prompt = corrected > 1 ? corrected : 1;
+  a->usage.shift = r->shift;
+  a->usage.stir = r->stir;
+  if (r->flags & DEAD) a->dead = true;
+}
+
 /* The prompts in the tail were counted when its first message was another one. Correct them by
  * the difference; they are no base any more where the corrections have become a larger guess
  * than sizing the unmeasured messages before them would be. */
@@ -476,6 +499,7 @@ static void correct_prompts(const cpt_conversation *c, struct tail *t, int64_t d
     if ((r->kind != ANCHOR && r->kind != OBSERVED) || r->at <= t->first) continue;
     int64_t corrected = sat_add(r->prompt, difference);
     r->prompt = corrected > 1 ? corrected : 1;
+    r->shift = add_shift(r->shift, difference);
     r->stir += (float)(difference < 0 ? -(double)difference : (double)difference);
     if ((double)r->stir > unmeasured) r->flags |= DEAD;
   }
@@ -499,18 +523,23 @@ bool cpt_conversation_set(cpt_conversation *c, size_t i, const cpt_entry *entry)
   if (!reserve_room(c, 1, 2, entry->call_count) || !copy_tail(c, i, &t)) return false;
   struct arrival a;
   prepare(c, &a, entry);
+  if (c->items[i].summary) a.item.summary = 1; /* put in by replace, which needs no mark */
+  correct_usage(&a, c, i);
   correct_prompts(c, &t, size_change(c, i, &a));
   bool first_dies = c->first_live != 0 && c->records[c->first_live - 1].at > i &&
                     t.records[c->first_live - 1 - (c->record_count - t.record_count)].flags & DEAD;
   if (first_dies) fold_fixed_part(c);
-  uint32_t model_at = c->model_at, kept_from = c->kept_from;
+  uint32_t model_mark = c->model_mark, kept_from = c->kept_from, kept_end = c->kept_end;
+  int64_t before = c->items[i].told ? 0 : c->items[i].guess;
   cpt_conversation_truncate(c, i);
-  c->model_at = model_at;
   c->kept_from = kept_from;
+  c->kept_end = kept_end;
   add(c, &a);
+  if (i < kept_from) c->kept_guess += (c->items[i].told ? 0 : c->items[i].guess) - before;
   for (size_t k = 0; k < entry->call_count; k++)
     add_call(c, entry->calls[k]);
   append_tail(c, &t, 1);
+  c->model_mark = model_mark < c->record_count ? model_mark : (uint32_t)c->record_count;
   free_tail(c, &t);
   return true;
 }
@@ -532,10 +561,11 @@ static void keep_front(cpt_conversation *c, size_t n) {
   fold_fixed_part(c);
   const record *newest = c->newest != 0 ? &c->records[c->newest - 1] : NULL;
   if (newest != NULL) c->folded_tally = newest->tally + 1u;
-  if (newest != NULL && newest->model != 0 && newest->at >= c->model_at) c->model = newest->model;
+  if (newest != NULL && c->newest > c->model_mark) c->model = c->tallies[newest->tally].model;
   c->told = c->guess = c->shared = c->shared_guess = 0;
   c->live = c->newest = c->marker = c->first_live = c->users = 0;
-  c->model_at = 0;
+  c->model_mark = 0;
+  c->first_open = 0;
   c->count = n;
   c->record_count = c->call_count = 0;
   for (size_t i = 0; i < n; i++) { /* system messages: what they cost is all that matters */
@@ -560,10 +590,32 @@ static void retire(struct tail *t) {
   size_t kept = 0;
   for (size_t k = 0; k < t->record_count; k++) {
     if (t->records[k].kind == MARKER) continue;
-    t->records[kept] = t->records[k];
-    t->records[kept++].flags |= DEAD | FOLDED;
+    record *r = &t->records[kept++];
+    *r = t->records[k];
+    r->flags = (r->flags & (REFUSED | PLACEHOLDER)) | DEAD | FOLDED;
+    r->dropped_error = r->resent_error = 0;
   }
   t->record_count = kept;
+}
+
+/* A message that a compaction makes: whatever its usage says of a prompt is of another request,
+ * and it needs no mark, since what it would say is known here. */
+static void prepare_made(const cpt_conversation *c, struct arrival *a, const cpt_entry *e,
+                         bool summary) {
+  cpt_entry made = *e;
+  made.message.prompt = 0;
+  made.summary = summary;
+  prepare(c, a, &made);
+  a->has_marker = false;
+}
+
+/* Windows whose anchor went away start here: at the kept part, or where that of the compaction
+ * before starts, if it lies within. */
+static void start_kept_part(cpt_conversation *c, const struct tail *t, size_t earlier) {
+  c->kept_from = (uint32_t)(c->count + earlier);
+  c->kept_guess = (int64_t)c->guess;
+  for (size_t i = 0; i < earlier && i < t->count; i++)
+    c->kept_guess = sat_add(c->kept_guess, t->items[i].told ? 0 : t->items[i].guess);
 }
 
 bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_entry *summary,
@@ -574,21 +626,20 @@ bool cpt_conversation_replace(cpt_conversation *c, size_t keep_from, const cpt_e
       !copy_tail(c, keep_from, &t))
     return false;
   size_t all_records = t.record_count;
-  cpt_entry stripped = *summary;
-  stripped.summary = true; /* which strips its prompt: it is of the summarising request */
+  size_t earlier = c->kept_end > 0 && c->kept_from > keep_from ? c->kept_from - keep_from : 0;
   struct arrival put, carried;
-  prepare(c, &put, &stripped);
-  put.has_marker = false;
+  prepare_made(c, &put, summary, true);
   if (request.kind == CPT_REQUEST_AT) carried = carried_over(c, request.index);
-  if (cut != NULL) prepare(c, &carried, cut);
+  if (cut != NULL) prepare_made(c, &carried, cut, false);
   retire(&t);
   *at = cpt_conversation_front(c);
   keep_front(c, *at);
   add(c, &put);
   if (request.kind != CPT_NO_REQUEST) add(c, &carried);
-  c->kept_from = (uint32_t)c->count;
-  c->kept_guess = (int64_t)c->guess;
+  start_kept_part(c, &t, earlier);
   append_tail(c, &t, 0);
+  c->kept_end = (uint32_t)c->count;
+  if (c->model != 0) c->model_mark = (uint32_t)c->record_count; /* the same model as before */
   t.record_count = all_records;
   free_tail(c, &t);
   return true;
@@ -610,7 +661,7 @@ void cpt_conversation_set_limit(cpt_conversation *c, int64_t limit) { c->limit =
 
 void cpt_conversation_set_model(cpt_conversation *c, uint64_t model) {
   c->model = model;
-  c->model_at = (uint32_t)c->count;
+  c->model_mark = (uint32_t)c->record_count;
 }
 
 cpt_family cpt_conversation_family(const cpt_conversation *c) {
@@ -628,7 +679,9 @@ bool cpt_conversation_follows(const cpt_conversation *c) { return !c->family_set
 void cpt_conversation_unset_family(cpt_conversation *c) { c->family_set = false; }
 
 void cpt_conversation_set_fixed(cpt_conversation *c, int64_t tokens) {
+  const int64_t said = INT64_MAX;                      /* any anchor knows better … */
+  if (c->fixed_known && c->fixed_mass != said) return; /* … and did, before a replace */
   c->fixed_known = true;
   c->fixed = tokens;
-  c->fixed_mass = INT64_MAX; /* any anchor knows better */
+  c->fixed_mass = said;
 }

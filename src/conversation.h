@@ -78,6 +78,7 @@ typedef struct record {
   uint32_t base;       /* link: live anchor when it came (of a MARKER: the marker before) */
   uint32_t previous;   /* link: anchor before it, live or not */
   uint32_t users;      /* user messages before it */
+  int32_t shift;       /* sum of these corrections, signed */
   uint16_t dropped_error, resent_error; /* of the two forecasts of reasoning */
   uint8_t kind, fate, flags, tally;
 } record;
@@ -133,14 +134,16 @@ struct cpt_conversation {
   int64_t fixed, fixed_mass;
 
   /* Behind a replace: where the kept part starts, and the guesses before it. */
-  uint32_t kept_from;
-  uint32_t folded_tally; /* link: of the model then */
+  uint32_t kept_from, kept_end; /* … and ends */
+  uint32_t folded_tally;        /* link: of the model then */
   int64_t kept_guess;
 
   bool family_set; /* by the host */
   cpt_family family;
-  uint64_t model; /* set_model, and when; newer anchors overrule it */
-  uint32_t model_at;
+  uint64_t model;      /* set_model, and when; newer anchors overrule it */
+  uint32_t model_mark; /* records at that time */
+
+  size_t first_open; /* all calls of the newest batch before this one are answered */
 
   int64_t fates[FATES];
   int64_t placeholders;

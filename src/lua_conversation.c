@@ -390,10 +390,13 @@ static int l_calibration(lua_State *L) {
 /* conversation:snapshot() --> string */
 static int l_snapshot(lua_State *L) {
   const cpt_conversation *c = check_conversation(L);
-  size_t bytes = cpt_conversation_snapshot(c, NULL, 0);
-  unsigned char *out = lua_newuserdata(L, bytes);
-  c = check_conversation(L); /* a collection may have closed it */
-  cpt_conversation_snapshot(c, out, bytes);
+  unsigned char *out = NULL;
+  size_t bytes = 0, room = 0;
+  while ((bytes = cpt_conversation_snapshot(c, out, room)) > room) {
+    room = bytes;
+    out = lua_newuserdata(L, room); /* which may collect, and finalizers may change or close it */
+    c = check_conversation(L);
+  }
   lua_pushlstring(L, (const char *)out, bytes);
   return 1;
 }

@@ -160,6 +160,10 @@ static void record_fields(struct stream *s, record *r) {
   u32(s, &r->base);
   u32(s, &r->previous);
   u32(s, &r->users);
+  int64_t shift = r->shift;
+  i64(s, &shift);
+  if (shift < INT32_MIN || shift > INT32_MAX) s->failed = true;
+  if (s->reading) r->shift = s->failed ? 0 : (int32_t)shift;
   u16(s, &r->dropped_error);
   u16(s, &r->resent_error);
   byte(s, &r->kind);
@@ -208,10 +212,11 @@ static void state_fields(struct stream *s, cpt_conversation *c) {
   i64(s, &c->fixed);
   i64(s, &c->fixed_mass);
   u32(s, &c->kept_from);
+  u32(s, &c->kept_end);
   i64(s, &c->kept_guess);
   u32(s, &c->folded_tally);
   hash(s, &c->model);
-  u32(s, &c->model_at);
+  u32(s, &c->model_mark);
   for (int fate = 0; fate < FATES; fate++)
     i64(s, &c->fates[fate]);
   i64(s, &c->placeholders);
@@ -267,6 +272,14 @@ static bool anchor_link(const cpt_conversation *c, uint32_t link, size_t n) {
          c->records[link - 1].tally < c->tally_count;
 }
 
+/* Is there an anchor before it that is believed? */
+static bool has_believed_base(const cpt_conversation *c, const record *r) {
+  uint32_t link = r->previous;
+  while (link != 0 && c->records[link - 1].flags & REFUSED)
+    link = c->records[link - 1].previous;
+  return link != 0;
+}
+
 static bool marker_link(const cpt_conversation *c, uint32_t link, size_t n) {
   return link == 0 || (link <= n && c->records[link - 1].kind == MARKER);
 }
@@ -292,6 +305,7 @@ static bool record_is_sound(const cpt_conversation *c, size_t k) {
   /* Links go back: no chain is endless. */
   if (r->flags & NEW_MODEL && !is_prompt(r)) return false;
   if (!anchor_link(c, r->previous, k)) return false;
+  if ((r->dropped_error > 0 || r->resent_error > 0) && !has_believed_base(c, r)) return false;
   if (r->kind == MARKER) return marker_link(c, r->base, k);
   return anchor_link(c, r->base, k) && r->base <= r->previous;
 }
@@ -305,7 +319,7 @@ static bool call_is_sound(const cpt_conversation *c, size_t k) {
 }
 
 static bool is_sound(const cpt_conversation *c) {
-  if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->model_at > c->count)
+  if (c->tally_count > MAX_TALLIES || c->kept_from > c->count || c->kept_end > c->count)
     return false;
   if (!link_within(c->folded_tally, c->tally_count)) return false;
   size_t n = c->record_count;

@@ -95,11 +95,16 @@ static uint8_t new_tally(cpt_conversation *c, record *r, uint64_t model) {
   return (uint8_t)c->tally_count++;
 }
 
-/* The seed pools all models; an anchor without a name belongs to the model before it. */
+/* The seed pools all models; an anchor without a name belongs to the model that the host named,
+ * or to that of the anchor before it, whichever is newer. */
 static uint8_t tally_of(cpt_conversation *c, record *r) {
   const record *before = at_link(c, r->previous);
   uint64_t model = c->seed ? 0 : r->model;
-  if (r->model == 0 && before != NULL) return before->tally;
+  bool told_since = c->model != 0 && r->previous <= c->model_mark; /* what the host said is newer */
+  if (r->model == 0 && !c->seed && told_since)
+    model = c->model;
+  else if (r->model == 0 && before != NULL)
+    return before->tally;
   for (size_t i = 0; i < c->tally_count; i++) {
     if (c->tallies[i].model == model) return (uint8_t)i;
   }
@@ -108,17 +113,18 @@ static uint8_t tally_of(cpt_conversation *c, record *r) {
 
 static const tally nothing_known;
 
+static const tally *find_tally(const cpt_conversation *c, uint64_t model) {
+  for (size_t i = 0; i < c->tally_count; i++) {
+    if (c->tallies[i].model == model) return &c->tallies[i];
+  }
+  return &nothing_known;
+}
+
 /* Of the model that the next request goes to. */
 const tally *present_tally(const cpt_conversation *c) {
-  const record *newest = at_link(c, c->newest);
   if (c->seed) return c->tally_count > 0 ? &c->tallies[0] : &nothing_known;
-  if (c->model != 0 && (newest == NULL || newest->at < c->model_at || newest->model == 0)) {
-    for (size_t i = 0; i < c->tally_count; i++) {
-      if (c->tallies[i].model == c->model) return &c->tallies[i];
-    }
-    return &nothing_known;
-  }
-  if (newest != NULL) return &c->tallies[newest->tally];
+  if (c->model != 0 && c->newest <= c->model_mark) return find_tally(c, c->model);
+  if (c->newest != 0) return &c->tallies[c->records[c->newest - 1].tally];
   return c->folded_tally != 0 ? &c->tallies[c->folded_tally - 1] : &nothing_known;
 }
 
@@ -251,11 +257,11 @@ static void seed_arrives(cpt_conversation *c, record *r) {
     int64_t told = sat_sub(r->told, told_after(c, b));
     int64_t measured = sat_sub(sat_sub(r->prompt, base_total(c, b)), told);
     int64_t guessed = window_guess(c, r);
-    if (measured <= 0)
+    if (measured < 0 || (measured == 0 && guessed > 0))
       meets(c, r, SHRUNK);
     else if (!same_model(b->model, r->model))
       meets(c, r, OTHER_MODEL);
-    else if (guessed > 0)
+    else if (measured > 0 && guessed > 0)
       teach(c, r, measured, guessed);
   }
   if (!(r->flags & DEAD)) become_live(c, r);
@@ -316,9 +322,9 @@ static void close_window(cpt_conversation *c, record *r, const record *b, int64_
     meets(c, r, OTHER_MODEL);
     return;
   }
-  if (measured <= 0) {
+  if (measured < 0 || (measured == 0 && guessed > 0)) {
     meets(c, r, SHRUNK);
-  } else if (guessed > 0) {
+  } else if (measured > 0 && guessed > 0) {
     teach(c, r, held_ratio(prior_of(&c->tallies[r->tally]), measured, guessed), guessed);
   }
   if (charged > 0 && guessed > 0) {
@@ -359,15 +365,17 @@ static void live_arrives(cpt_conversation *c, record *r) {
   }
   int64_t change = expected_change(c, b, r->users);
   r->turn = r->users > b->users ? 0 : b->turn + (float)(b->reasoning > 0 ? b->reasoning : 0);
-  score_forecasts(c, r, b, (double)b->prompt + appended(c, b, r));
-  close_window(c, r, b, change);
+  if (window_base(c, r) == b) { /* no dead anchor lies between, with a window of its own */
+    score_forecasts(c, r, b, (double)b->prompt + appended(c, b, r));
+    close_window(c, r, b, change);
+  }
   become_live(c, r);
 }
 
 /* The difference of two prompts is true whatever stood before both. */
 static void dead_arrives(cpt_conversation *c, record *r) {
   const record *b = at_link(c, c->newest);
-  if (b == NULL || b->flags & REFUSED) return;
+  if (b == NULL || !(b->flags & DEAD)) return;
   double growth = appended(c, b, r);
   if (is_aggregated(b, r, growth, (double)b->prompt + growth)) return;
   close_window(c, r, b, 0);
@@ -447,10 +455,10 @@ void record_leaves(cpt_conversation *c) {
     unshare(c, r);
     if (!folded) {
       if (r->measured > 0) forget(c, r);
-      const record *b = window_base(c, r);
-      if (b != NULL) {
-        c->tallies[b->tally].dropped_error -= r->dropped_error;
-        c->tallies[b->tally].resent_error -= r->resent_error;
+      if (r->dropped_error > 0 || r->resent_error > 0) {
+        tally *t = &c->tallies[window_base(c, r)->tally];
+        t->dropped_error -= r->dropped_error;
+        t->resent_error -= r->resent_error;
       }
       if (r->flags & COUNTED) c->fates[r->fate]--;
       if (r->flags & FREED_PREVIOUS) {
@@ -471,12 +479,14 @@ void record_leaves(cpt_conversation *c) {
  * The fixed part
  */
 
-/* What is known: from a marker (an anchor of the list before taught it), from the first live
- * anchor, or from what was said or folded; the one with the least mass before it. */
+/* What is known: from the first live anchor or one before a replace, whichever had the least mass
+ * before it; else from a marker (an anchor of the list before taught it), or what was said. */
 struct fixed fixed_part(const cpt_conversation *c) {
   struct fixed best = {c->fixed_known, c->fixed_known ? c->fixed : 0, (double)c->fixed_mass};
   const record *marker = at_link(c, c->marker), *first = at_link(c, c->first_live);
-  if (marker != NULL && marker->prompt >= 0) return (struct fixed){true, marker->prompt, 0};
+  bool said = !c->fixed_known || c->fixed_mass == INT64_MAX; /* by no anchor of this list */
+  if (said && marker != NULL && marker->prompt >= 0)
+    best = (struct fixed){true, marker->prompt, (double)INT64_MAX};
   if (first == NULL) return best;
   double mass = (double)c->first_settled + (double)c->first_guess * cpt_conversation_scale(c);
   if (best.known && best.mass <= mass) return best;

@@ -11,15 +11,20 @@ static bool is_open(const call *call) { return call->result == 0; }
  * that message calls nothing. */
 static size_t batch_start(const cpt_conversation *c, size_t count) {
   if (count == 0 || c->items[count - 1].since == MAX_SINCE) return c->call_count;
-  size_t assistant = count - 1 - c->items[count - 1].since, first = c->call_count;
-  while (first > 0 && c->calls[first - 1].message == assistant)
-    first--;
-  return first;
+  size_t assistant = count - 1 - c->items[count - 1].since, low = 0, high = c->call_count;
+  while (low < high) { /* calls are in the order of their messages */
+    size_t middle = low + (high - low) / 2;
+    if (c->calls[middle].message < assistant)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
 }
 
 /* By id: in order within the batch (ids may repeat), else the newest open call. */
 static call *find_by_id(cpt_conversation *c, size_t batch, uint64_t id) {
-  for (size_t i = batch; i < c->call_count; i++) {
+  for (size_t i = c->first_open; i < c->call_count; i++) {
     if (c->calls[i].id == id && is_open(&c->calls[i])) return &c->calls[i];
   }
   size_t stop = batch > CALLS_SEARCHED ? batch - CALLS_SEARCHED : 0;
@@ -30,11 +35,11 @@ static call *find_by_id(cpt_conversation *c, size_t batch, uint64_t id) {
 }
 
 /* By order: the first open call of the batch without an id, or any for a result without one. */
-static call *find_by_order(cpt_conversation *c, size_t batch, uint64_t id) {
-  for (size_t i = batch; i < c->call_count; i++) {
+static call *find_by_order(cpt_conversation *c, uint64_t id) {
+  for (size_t i = c->first_open; i < c->call_count; i++) {
     if (is_open(&c->calls[i]) && c->calls[i].id == 0) return &c->calls[i];
   }
-  for (size_t i = batch; id == 0 && i < c->call_count; i++) {
+  for (size_t i = c->first_open; id == 0 && i < c->call_count; i++) {
     if (is_open(&c->calls[i])) return &c->calls[i];
   }
   return NULL;
@@ -45,8 +50,11 @@ void pair_message(cpt_conversation *c, size_t i) {
   item *result = &c->items[i];
   if (result->role != CPT_TOOL) return;
   size_t batch = batch_start(c, i + 1);
+  if (c->first_open < batch || c->first_open > c->call_count) c->first_open = batch;
+  while (c->first_open < c->call_count && !is_open(&c->calls[c->first_open]))
+    c->first_open++;
   call *call = result->id != 0 ? find_by_id(c, batch, result->id) : NULL;
-  if (call == NULL) call = find_by_order(c, batch, result->id);
+  if (call == NULL) call = find_by_order(c, result->id);
   if (call == NULL) return; /* an orphan */
   call->result = (uint32_t)i + 1;
   result->call = (uint32_t)(call - c->calls) + 1;

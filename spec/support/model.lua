@@ -236,10 +236,10 @@ function M:work()
       return
     end
     local measured = charged - change
-    if measured <= 0 then
+    if measured < 0 or (measured == 0 and guessed > 0) then
       s.refused.shrunk = s.refused.shrunk + 1
       new.shrunk = true
-    elseif guessed > 0 then
+    elseif measured > 0 and guessed > 0 then
       local t = tally(new.tally)
       local low, high = t.known and 0.6 or 0.4, t.known and 2 or 3
       t.measured = t.measured + math.floor(math.min(math.max(measured, low * guessed), high * guessed))
