@@ -133,7 +133,7 @@ lint:
 	luacheck --quiet lua spec src doc/examples
 	clang-format --dry-run -Werror $(filter-out src/prompts.c src/text_tables.c,$(C_FILES))
 	cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability --inline-suppr \
-	  --suppressions-list=.cppcheck --std=c11 $(LUA_CFLAGS) src
+	  --suppressions-list=.cppcheck --std=c11 $(LUA_CFLAGS) $(filter-out src/text_tables.c,$(wildcard src/*.c))
 	$(if $(STYLUA),$(STYLUA) --check lua spec src/embed.lua doc/examples,@echo "stylua not found: Lua format not checked")
 
 format:
