@@ -646,7 +646,7 @@ static void read_message_field(lua_State *L, int index, int type, enum key key, 
   switch (key) {
   case KEY_role:
     text = text_of_type(L, index, type, &bytes, &here);
-    if (text != NULL) r->m->role = cpt_role_of(text, bytes);
+    if (text != NULL) r->m->role = (uint8_t)cpt_role_of(text, bytes);
     break;
   case KEY_content:
     read_content(L, index, type, r, &here);

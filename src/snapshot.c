@@ -352,6 +352,10 @@ static bool counts_fit(const uint64_t *counts, size_t size) {
   return all <= size;
 }
 
+static void clear(void *array, size_t bytes) {
+  if (bytes > 0) memset(array, 0, bytes);
+}
+
 static const char *read_all(cpt_conversation *c, struct stream *s) {
   uint64_t counts[4];
   for (int i = 0; i < 4; i++)
@@ -367,6 +371,11 @@ static const char *read_all(cpt_conversation *c, struct stream *s) {
   c->record_count = (size_t)counts[1];
   c->call_count = (size_t)counts[2];
   c->tally_count = (size_t)counts[3];
+  /* Fields are written over what is there, and a bool must be one before that. */
+  clear(c->items, c->count * sizeof *c->items);
+  clear(c->records, c->record_count * sizeof *c->records);
+  clear(c->calls, c->call_count * sizeof *c->calls);
+  clear(c->tallies, c->tally_count * sizeof *c->tallies);
   array_fields(s, c);
   bool whole = !s->failed && s->at == s->size;
   return whole && is_sound(c) ? "" : "the snapshot is damaged";
