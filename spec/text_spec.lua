@@ -314,6 +314,69 @@ describe("a conversation's estimator", function()
   end)
 end)
 
+describe("new_estimator with options", function()
+  local text = ("The function reads the file in pieces.\n"):rep(20)
+  local message = { role = "user", content = text }
+
+  local function size(list, options)
+    return compaction.new_estimator(list, options):estimate_message_tokens(message)
+  end
+
+  it("sizes texts as a conversation does", function()
+    assert.equal(estimate(text, "unknown") + 5, size({}, {}))
+    assert.equal(estimate(text, "gemini") + 5, size({}, { estimator = "gemini" }))
+    assert.equal(estimate(text, "openai") + 5, size({}, { model = "gpt-5" }))
+    assert.equal(estimate(text, "qwen") + 5, size({}, { model = "mine", families = { mine = "qwen" } }))
+    assert.equal(math.floor(#text / 3.5) + 5, size({}, { estimator = "seed" }))
+    assert.equal(math.floor(#text / 3.5) + 5, size {})
+    assert.equal(
+      #text + 5,
+      size({}, {
+        estimator = function(t)
+          return #t
+        end,
+      })
+    )
+  end)
+
+  it("follows the models that messages name", function()
+    local list = { { role = "assistant", content = "x", model = "gpt-5" }, message }
+    assert.equal(estimate(text, "openai") + 5, size(list, { estimator = "auto" }))
+    local f, s, control = ipairs(list)
+    local estimator = compaction.new_estimator(f, s, control, { estimator = "auto" })
+    assert.equal(estimate(text, "openai") + 5, estimator:estimate_message_tokens(message))
+    collectgarbage()
+    assert.equal(estimate(text, "openai") + 5, estimator:estimate_message_tokens(message))
+  end)
+
+  it("learns the ratio to these sizes", function()
+    local guess = estimate(text:rep(5), "openai") + 10
+    local list = {
+      { role = "assistant", model = "gpt-5", usage = { input_tokens = 100, output_tokens = 10 } },
+      { role = "tool", content = text:rep(5) },
+      { role = "assistant", model = "gpt-5", usage = { input_tokens = 110 + 2 * guess, output_tokens = 10 } },
+    }
+    assert.equal(2, compaction.new_estimator(list, {}):scale())
+    list[3].usage.input_tokens = 110 + guess
+    assert.equal(1, compaction.new_estimator(list, {}):scale())
+  end)
+
+  it("refuses what is none, by name", function()
+    local ok, complaint = pcall(compaction.new_estimator, {}, { limit = 5 })
+    assert.is_false(ok)
+    assert.equal(
+      "bad argument #2 to 'new_estimator' (unknown option 'limit' (known: estimator, families, model))",
+      complaint
+    )
+    ok, complaint = pcall(compaction.new_estimator, {}, { estimator = "best" })
+    assert.is_false(ok)
+    assert.equal(
+      "bad argument #2 to 'new_estimator' (options.estimator: 'auto', 'seed', a family or a function expected, got 'best')",
+      complaint
+    )
+  end)
+end)
+
 describe("a counter of the host's own", function()
   local calls
   local function counter(text)

@@ -50,7 +50,7 @@ static void widen_window(cpt_calibration *c, const cpt_message *m) {
   if (reported > 0)
     c->reported = sat_add(c->reported, reported);
   else
-    c->guessed = sat_add(c->guessed, cpt_heuristic(m));
+    c->guessed = sat_add(c->guessed, cpt_guess(m));
 }
 
 void cpt_calibration_add(cpt_calibration *c, const cpt_message *m) {

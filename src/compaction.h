@@ -189,7 +189,8 @@ int64_t cpt_guess(const cpt_message *m);
 int64_t cpt_reported(const cpt_message *m);
 
 /* Tokens of the message: the reported size if there is one (never scaled), else
- * trunc(heuristic × scale). Scale 1 is the uncalibrated estimate. */
+ * trunc(guess × scale), where the guess is the heuristic for
+ * messages that do not weigh. Scale 1 is the uncalibrated estimate. */
 int64_t cpt_estimate(const cpt_message *m, double scale);
 
 /* Is the message an anchor: does its usage tell the exact size of its prompt? */

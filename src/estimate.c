@@ -39,5 +39,5 @@ int64_t cpt_reported(const cpt_message *m) {
 int64_t cpt_estimate(const cpt_message *m, double scale) {
   int64_t reported = cpt_reported(m);
   if (reported > 0) return reported;
-  return sat_trunc((double)cpt_heuristic(m) * scale);
+  return sat_trunc((double)cpt_guess(m) * scale);
 }

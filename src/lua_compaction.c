@@ -3,6 +3,8 @@
 #include "lua_message.h"
 #include "lua_text.h"
 
+#include <string.h>
+
 static int64_t check_tokens(lua_State *L, int index, const char *function, const char *name) {
   ARGUMENT(at, function, index, name);
   return check_count(L, index, &at);
@@ -13,7 +15,7 @@ static int l_estimate_message_tokens(lua_State *L) {
   ARGUMENT(at, "estimate_message_tokens", 1, "message");
   cpt_message m;
   reserve_stack(L);
-  read_message(L, 1, &m, &at);
+  read_message(L, 1, &m, NULL, &at);
   compat_push_int64(L, cpt_estimate(&m, 1.0));
   return 1;
 }
@@ -66,31 +68,66 @@ static int l_first_index_in_budget(lua_State *L) {
 
 struct estimator {
   double scale;
+  bool weighs;       /* texts, by the newest family met; else bytes are counted */
+  bool follows;      /* models that messages name */
+  cpt_family family; /* of the newest model */
+  text_source text;
 };
 
-/* push an estimator that learned from c; +1 */
-static void push_estimator(lua_State *L, const cpt_calibration *c) {
+/* push an estimator that has learned nothing; +1 */
+static struct estimator *push_estimator(lua_State *L) {
   struct estimator *e = lua_newuserdata(L, sizeof *e);
-  e->scale = cpt_calibration_scale(c);
+  memset(e, 0, sizeof *e);
+  e->scale = 1.0;
   luaL_getmetatable(L, ESTIMATOR);
   lua_setmetatable(L, -2);
+  return e;
+}
+
+/* Read new_estimator's options, where there are any. */
+static void read_estimator_options(lua_State *L, int self, int index) {
+  ARGUMENT(at, "new_estimator", index, "options");
+  static const char *const known[] = {"estimator", "families", "model"};
+  where model_at = {&at, "model", 0};
+  struct estimator *e = lua_touserdata(L, self);
+  if (is_absent(L, index)) return;
+  check_options(L, index, known, 3, &at);
+  e->weighs = read_text_options(L, self, index, CPT_AUTO, &e->text, &at) == CPT_AUTO;
+  lua_getfield(L, index, "model");
+  size_t bytes;
+  const char *name = opt_text(L, lua_gettop(L), &bytes, &model_at);
+  e->follows = !e->text.one_family && bytes == 0;
+  e->family = e->text.family;
+  if (!e->text.one_family && bytes > 0) {
+    text_rule rule = {CPT_UNKNOWN, false, 0, 0};
+    push_host_values(L, self, &e->text, &rule);
+    e->family = family_of_model(L, rule.families, name, bytes);
+  }
+}
+
+/* How the estimator at self sizes texts. What the rule refers to is pushed; +2 or +0 */
+static text_rule *text_rule_of(lua_State *L, int self, text_rule *rule) {
+  const struct estimator *e = lua_touserdata(L, self);
+  if (!e->weighs) return NULL;
+  *rule = (text_rule){e->family, e->follows, 0, 0};
+  push_host_values(L, self, &e->text, rule);
+  return rule;
 }
 
 /* Learn from a list of messages at index 1. */
-static void calibrate_list(lua_State *L, cpt_calibration *c, const where *at) {
+static void calibrate_list(lua_State *L, cpt_calibration *c, text_rule *rule, const where *at) {
   message_list list = check_messages(L, 1, at);
   for (lua_Integer i = 1; i <= list.length; i++) {
     cpt_message m;
-    read_nth_message(L, list, i, &m, at);
+    read_nth_message(L, list, i, &m, rule, at);
     cpt_calibration_add(c, &m);
   }
 }
 
 /* Learn from an iterator triplet at 1 to 3, as `for` would run it. The message is the
  * second value of each step (ipairs, pairs), or the first where there is no second. */
-static void calibrate_iterator(lua_State *L, cpt_calibration *c, const where *at) {
+static void calibrate_iterator(lua_State *L, cpt_calibration *c, text_rule *rule, const where *at) {
   where here = *at;
-  lua_settop(L, 3);
   reserve_stack(L);
   for (here.index = 1;; here.index++) {
     cpt_message m;
@@ -101,28 +138,36 @@ static void calibrate_iterator(lua_State *L, cpt_calibration *c, const where *at
     if (lua_isnil(L, -2)) return;
     lua_pushvalue(L, -2);
     lua_replace(L, 3); /* the control variable of the next step */
-    read_message(L, lua_isnil(L, -1) ? lua_gettop(L) - 1 : lua_gettop(L), &m, &here);
+    int message = lua_isnil(L, -1) ? lua_gettop(L) - 1 : lua_gettop(L);
+    read_message(L, message, &m, rule, &here);
     cpt_calibration_add(c, &m);
     lua_pop(L, 2);
   }
 }
 
-/* compaction.new_estimator(messages) or new_estimator(iterator, state, control) --> estimator */
+/* compaction.new_estimator(messages, options) --> estimator
+ * compaction.new_estimator(iterator, state, control, options) --> estimator */
 static int l_new_estimator(lua_State *L) {
   ARGUMENT(at, "new_estimator", 1, "messages");
+  bool iterator = lua_type(L, 1) == LUA_TFUNCTION;
+  if (!iterator && lua_type(L, 1) != LUA_TTABLE) bad_type(L, 1, &at, "table or iterator");
+  lua_settop(L, 4);
+  reserve_stack(L);
+  if (!iterator) check_messages(L, 1, &at);
+  struct estimator *e = push_estimator(L);
+  int self = lua_gettop(L), options = iterator ? 4 : 2;
+  /* an iterator may come with a closing value, which is no table of options */
+  if (!iterator || lua_type(L, options) == LUA_TTABLE) read_estimator_options(L, self, options);
   cpt_calibration c;
   cpt_calibration_init(&c);
-  switch (lua_type(L, 1)) {
-  case LUA_TTABLE:
-    calibrate_list(L, &c, &at);
-    break;
-  case LUA_TFUNCTION:
-    calibrate_iterator(L, &c, &at);
-    break;
-  default:
-    bad_type(L, 1, &at, "table or iterator");
-  }
-  push_estimator(L, &c);
+  text_rule storage, *rule = text_rule_of(L, self, &storage);
+  if (iterator)
+    calibrate_iterator(L, &c, rule, &at);
+  else
+    calibrate_list(L, &c, rule, &at);
+  e->scale = cpt_calibration_scale(&c);
+  if (rule != NULL) e->family = rule->family;
+  lua_settop(L, self);
   return 1;
 }
 
@@ -131,8 +176,8 @@ static int l_new_slice_estimator(lua_State *L) {
   ARGUMENT(at, "new_slice_estimator", 1, "messages");
   cpt_calibration c;
   cpt_calibration_init(&c);
-  calibrate_list(L, &c, &at);
-  push_estimator(L, &c);
+  calibrate_list(L, &c, NULL, &at);
+  push_estimator(L)->scale = cpt_calibration_scale(&c);
   return 1;
 }
 
@@ -146,8 +191,10 @@ static int l_estimator_estimate(lua_State *L) {
   ARGUMENT(at, "estimate_message_tokens", 1, "message");
   const struct estimator *e = check_estimator(L);
   cpt_message m;
+  text_rule storage;
+  lua_settop(L, 2);
   reserve_stack(L);
-  read_message(L, 2, &m, &at);
+  read_message(L, 2, &m, text_rule_of(L, 1, &storage), &at);
   compat_push_int64(L, cpt_estimate(&m, e->scale));
   return 1;
 }

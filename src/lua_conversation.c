@@ -9,13 +9,10 @@
 
 #define CONVERSATION "compaction.Conversation"
 
-/* Its user value is a table { counter, families }, where the host gave these. */
 struct handle {
   cpt_conversation *c; /* NULL once closed */
   size_t reported;     /* bytes that the collector has been told of */
-  bool counts;         /* the host counts tokens itself */
-  bool names;          /* the host has model names of its own */
-  bool one_family;     /* the host named the family, whatever the model */
+  text_source text;
 };
 
 static struct handle *check_handle(lua_State *L) {
@@ -54,20 +51,12 @@ static int done(lua_State *L, bool enough) {
   return 0;
 }
 
-enum { COUNTER = 1, FAMILIES = 2 }; /* slots of the user value */
-
 /* How the texts of the next messages are sized. What the rule refers to is pushed; +2 or +0 */
 static text_rule *text_rule_of(lua_State *L, int self, text_rule *rule) {
   const struct handle *h = lua_touserdata(L, self);
   if (cpt_conversation_estimator(h->c) == CPT_SEED) return NULL;
   *rule = (text_rule){cpt_conversation_family(h->c), cpt_conversation_follows(h->c), 0, 0};
-  if (!h->counts && !h->names) return rule;
-  compat_getuservalue(L, self);
-  lua_rawgeti(L, -1, COUNTER);
-  lua_rawgeti(L, -2, FAMILIES);
-  lua_remove(L, -3);
-  if (h->counts) rule->counter = lua_gettop(L) - 1;
-  if (h->names) rule->families = lua_gettop(L);
+  push_host_values(L, self, &h->text, rule);
   return rule;
 }
 
@@ -240,7 +229,7 @@ static void weigh_by_model(lua_State *L, int self, int index, const where *at) {
   text_rule storage, *rule = text_rule_of(L, self, &storage);
   size_t bytes;
   const char *name = opt_text(L, index, &bytes, at);
-  if (rule == NULL || h->one_family) return;
+  if (rule == NULL || h->text.one_family) return;
   if (bytes == 0)
     cpt_conversation_unset_family(h->c);
   else
@@ -437,76 +426,27 @@ static struct handle *push_handle(lua_State *L) {
   return h;
 }
 
-/* push the option at `name` of the table at index; +1 */
-static int push_option(lua_State *L, int index, const char *name) {
-  lua_getfield(L, index, name);
-  return lua_gettop(L);
-}
-
-/* "seed", "auto", a family, or a function that counts tokens. */
-static cpt_estimator check_estimator(lua_State *L, int index, struct handle *h, cpt_family *family,
-                                     const where *at) {
-  size_t bytes;
-  if (lua_type(L, index) == LUA_TFUNCTION) { /* here a function is no null */
-    h->counts = true;
-    return CPT_AUTO;
-  }
-  const char *name = opt_text(L, index, &bytes, at);
-  if (name == NULL || strcmp(name, "auto") == 0) return CPT_AUTO;
-  if (strcmp(name, "seed") == 0) return CPT_SEED;
-  if (!cpt_family_named(name, bytes, family))
-    bad_value(L, at, "'auto', 'seed', a family or a function expected, got '%s'", name);
-  h->one_family = true;
-  return CPT_AUTO;
-}
-
-/* Remember the host's counter and model names (a copy) with the handle. */
-static void keep_host_values(lua_State *L, int self, int counter, int families) {
-  const struct handle *h = lua_touserdata(L, self);
-  if (!h->counts && !h->names) return;
-  lua_newtable(L);
-  if (h->counts) lua_pushvalue(L, counter), lua_rawseti(L, -2, COUNTER);
-  if (h->names) {
-    lua_newtable(L);
-    lua_pushnil(L);
-    while (lua_next(L, families)) {
-      lua_pushvalue(L, -2);
-      lua_insert(L, -2);
-      lua_rawset(L, -4);
-    }
-    lua_rawseti(L, -2, FAMILIES);
-  }
-  compat_setuservalue(L, self);
-}
-
 /* Make the conversation of the handle at self as the options at index say. */
 static void create(lua_State *L, int self, int index) {
   ARGUMENT(at, "conversation", index, "options");
   static const char *const known[] = {"estimator", "families", "limit", "model"};
-  where estimator_at = {&at, "estimator", 0}, families_at = {&at, "families", 0};
   where limit_at = {&at, "limit", 0}, model_at = {&at, "model", 0};
   struct handle *h = lua_touserdata(L, self);
   void *ud;
   lua_Alloc alloc = lua_getallocf(L, &ud);
-  bool given = !is_absent(L, index);
-  if (given) check_options(L, index, known, 4, &at);
-  if (!given) lua_newtable(L), lua_replace(L, index);
-  cpt_family family = CPT_UNKNOWN;
-  int counter = push_option(L, index, "estimator");
-  cpt_estimator estimator = check_estimator(L, counter, h, &family, &estimator_at);
-  int families = push_option(L, index, "families");
-  h->names = !is_absent(L, families);
-  if (h->names) check_families(L, families, &families_at);
-  int64_t limit = check_limit(L, push_option(L, index, "limit"), &limit_at);
-  int model = push_option(L, index, "model");
+  check_options(L, index, known, 4, &at);
+  cpt_estimator estimator = read_text_options(L, self, index, CPT_AUTO, &h->text, &at);
+  lua_getfield(L, index, "limit");
+  int64_t limit = check_limit(L, lua_gettop(L), &limit_at);
+  lua_getfield(L, index, "model");
+  int model = lua_gettop(L);
   uint64_t model_id = opt_model(L, model, &model_at);
-  keep_host_values(L, self, counter, families);
   h->c = cpt_conversation_new(alloc, ud, estimator);
   if (h->c == NULL) memory_error(L);
   cpt_conversation_set_limit(h->c, limit);
   cpt_conversation_set_model(h->c, model_id);
-  if (h->one_family)
-    cpt_conversation_set_family(h->c, family);
+  if (h->text.one_family)
+    cpt_conversation_set_family(h->c, h->text.family);
   else
     weigh_by_model(L, self, model, &model_at);
   lua_settop(L, self);
@@ -518,6 +458,7 @@ static int l_conversation(lua_State *L) {
   lua_settop(L, 2);
   reserve_stack(L);
   struct handle *h = push_handle(L);
+  if (is_absent(L, 2)) lua_newtable(L), lua_replace(L, 2);
   create(L, 3, 2);
   if (is_absent(L, 1)) return 1;
   size_t n;

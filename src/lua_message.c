@@ -628,12 +628,14 @@ static void read_marker(lua_State *L, int index, cpt_entry *e, const where *at) 
 
 /* An assistant message names its model: it and what follows it is weighed by that family. */
 static void follow_model(lua_State *L, const char *name, size_t bytes, reading *r) {
-  if (r->rule == NULL) return;
-  r->e->names_model = true;
-  r->e->model_family = family_of_model(L, r->rule->families, name, bytes);
+  cpt_family family = family_of_model(L, r->rule->families, name, bytes);
+  if (r->e != NULL) {
+    r->e->names_model = true;
+    r->e->model_family = family;
+  }
   if (!r->rule->follows) return;
-  r->rule->family = r->e->model_family;
-  cpt_message_weigh(r->m, r->rule->family);
+  r->rule->family = family;
+  cpt_message_weigh(r->m, family);
 }
 
 static void read_message_field(lua_State *L, int index, int type, enum key key, void *into,
@@ -667,7 +669,8 @@ static void read_message_field(lua_State *L, int index, int type, enum key key, 
   case KEY_model:
     text = text_of_type(L, index, type, &bytes, &here);
     cpt_set_model(r->m, text, bytes);
-    if (bytes > 0 && r->e != NULL && r->m->role == CPT_ASSISTANT) follow_model(L, text, bytes, r);
+    if (bytes > 0 && r->rule != NULL && r->m->role == CPT_ASSISTANT)
+      follow_model(L, text, bytes, r);
     break;
   case KEY_usage:
     read_usage(L, index, &usage, &here);
@@ -701,8 +704,8 @@ static void read_table(lua_State *L, int index, reading *r, const where *at) {
     bad_value(L, at, "one message expected, got a list");
 }
 
-void read_message(lua_State *L, int index, cpt_message *m, const where *at) {
-  reading r = {m, NULL, NULL, NULL};
+void read_message(lua_State *L, int index, cpt_message *m, text_rule *rule, const where *at) {
+  reading r = {m, NULL, NULL, rule};
   read_table(L, index, &r, at);
 }
 
@@ -748,10 +751,10 @@ message_list check_messages(lua_State *L, int index, const where *at) {
 }
 
 void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_message *m,
-                      const where *at) {
+                      text_rule *rule, const where *at) {
   where here = {at->up, at->name, i};
   push_item(L, list.index, list.access, i);
-  read_message(L, lua_gettop(L), m, &here);
+  read_message(L, lua_gettop(L), m, rule, &here);
   lua_pop(L, 1);
 }
 
@@ -778,7 +781,8 @@ const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where
   int slot = lua_gettop(L);
   for (size_t i = 0; i < (size_t)list.length; i++) {
     if (i == capacity) m = grow(L, slot, &capacity, sizeof *m);
-    read_nth_message(L, list, (lua_Integer)i + 1, &m[i], at); /* C counts from 0, Lua from 1 */
+    read_nth_message(L, list, (lua_Integer)i + 1, &m[i], NULL,
+                     at); /* C counts from 0, Lua from 1 */
   }
   *n = (size_t)list.length;
   return m;

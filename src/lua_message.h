@@ -64,9 +64,17 @@ typedef struct message_list {
 /* Make room on the stack for reading messages; once in a C function is enough. */
 void reserve_stack(lua_State *L);
 
+/* How the texts of messages are sized besides their bytes. Stack indexes are absolute, 0 = none. */
+typedef struct text_rule {
+  cpt_family family; /* of the next message */
+  bool follows;      /* does a message that names its model change the family? */
+  int counter;       /* a function of the host's that counts tokens itself */
+  int families;      /* a table of the host's own model names */
+} text_rule;
+
 /* Read the message at an absolute index into *m; raises with the place of what is wrong.
- * Needs reserve_stack. */
-void read_message(lua_State *L, int index, cpt_message *m, const where *at);
+ * Needs reserve_stack. `rule` NULL: texts are only counted in bytes. */
+void read_message(lua_State *L, int index, cpt_message *m, text_rule *rule, const where *at);
 
 /* Reserves the stack. The argument at an absolute index must be a list of messages. One message,
  * told by its role, is an error that says so. Honours __len and __index on every version. */
@@ -74,7 +82,7 @@ message_list check_messages(lua_State *L, int index, const where *at);
 
 /* Read message i of the list, from 1, into *m. */
 void read_nth_message(lua_State *L, message_list list, lua_Integer i, cpt_message *m,
-                      const where *at);
+                      text_rule *rule, const where *at);
 
 /* Read all messages of the list at an absolute index. Digests live in a userdata; +1. */
 const cpt_message *read_messages(lua_State *L, int index, size_t *n, const where *at);
@@ -86,14 +94,6 @@ typedef struct id_list {
   int slot;
   uint64_t few[16];
 } id_list;
-
-/* How the texts of messages are sized besides their bytes. Stack indexes are absolute, 0 = none. */
-typedef struct text_rule {
-  cpt_family family; /* of the next message */
-  bool follows;      /* does a message that names its model change the family? */
-  int counter;       /* a function of the host's that counts tokens itself */
-  int families;      /* a table of the host's own model names */
-} text_rule;
 
 /* Add what a host sends outside of messages: a string, or a table as its JSON; it may be absent. */
 void read_sent(lua_State *L, int index, cpt_message *m, text_rule *rule, const where *at);

@@ -86,6 +86,79 @@ void check_families(lua_State *L, int index, const where *at) {
   }
 }
 
+/*
+ * Options
+ */
+
+enum { COUNTER = 1, FAMILIES = 2 }; /* slots of the user value */
+
+/* "seed", "auto", a family, or a function that counts tokens. */
+static cpt_estimator check_estimator(lua_State *L, int index, cpt_estimator absent,
+                                     text_source *source, const where *at) {
+  size_t bytes;
+  if (lua_type(L, index) == LUA_TFUNCTION) { /* here a function is no null */
+    source->counts = true;
+    return CPT_AUTO;
+  }
+  const char *name = opt_text(L, index, &bytes, at);
+  if (name == NULL) return absent;
+  if (strcmp(name, "auto") == 0) return CPT_AUTO;
+  if (strcmp(name, "seed") == 0) return CPT_SEED;
+  if (!cpt_family_named(name, bytes, &source->family))
+    bad_value(L, at, "'auto', 'seed', a family or a function expected, got '%s'", name);
+  source->one_family = true;
+  return CPT_AUTO;
+}
+
+/* push a copy of the table at index, so that the host may change its own; +1 */
+static void push_copy(lua_State *L, int index) {
+  lua_newtable(L);
+  int copy = lua_gettop(L);
+  lua_pushnil(L);
+  while (lua_next(L, index)) {
+    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
+    lua_rawset(L, copy);
+  }
+}
+
+cpt_estimator read_text_options(lua_State *L, int self, int index, cpt_estimator absent,
+                                text_source *source, const where *at) {
+  where estimator_at = {at, "estimator", 0}, families_at = {at, "families", 0};
+  int top = lua_gettop(L), counter = top + 1, families = top + 2;
+  lua_getfield(L, index, "estimator");
+  lua_getfield(L, index, "families");
+  cpt_estimator estimator = check_estimator(L, counter, absent, source, &estimator_at);
+  source->names = !is_absent(L, families);
+  if (source->names) check_families(L, families, &families_at);
+  if (source->counts || source->names) {
+    lua_newtable(L);
+    lua_pushvalue(L, counter);
+    lua_rawseti(L, -2, COUNTER);
+    if (source->names) {
+      push_copy(L, families);
+      lua_rawseti(L, -2, FAMILIES);
+    }
+    compat_setuservalue(L, self);
+  }
+  lua_settop(L, top);
+  return estimator;
+}
+
+void push_host_values(lua_State *L, int self, const text_source *source, text_rule *rule) {
+  if (!source->counts && !source->names) return;
+  compat_getuservalue(L, self);
+  lua_rawgeti(L, -1, COUNTER);
+  lua_rawgeti(L, -2, FAMILIES);
+  lua_remove(L, -3);
+  if (source->counts) rule->counter = lua_gettop(L) - 1;
+  if (source->names) rule->families = lua_gettop(L);
+}
+
+/*
+ * Functions
+ */
+
 /* compaction.estimate_text_tokens(text, family) --> tokens */
 static int l_estimate_text_tokens(lua_State *L) {
   ARGUMENT(at, "estimate_text_tokens", 1, "text");

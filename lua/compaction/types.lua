@@ -103,10 +103,15 @@ function compaction.first_index_in_budget(messages, limit) end
 ---Takes a list, or what `for` takes (`new_estimator(ipairs(t))`), where the message is the second
 ---value of each step, or the first where there is no second. Remembers the ratio, nothing else.
 ---@param messages compaction.Message[]|function list, or an iterator with its state and control
----@param state? any
+---
+---With options (behind the list, or behind the iterator's control) texts are sized as a conversation
+---does it: `estimator` ("auto", "seed", a family, a function), `model`, `families`. The scale is learned by
+---the same rule; messages given to the estimator later are sized by the newest model met.
+---@param state? any options, for a list
 ---@param control? any
+---@param options? { estimator?: "auto"|"seed"|compaction.Family|fun(text: string): integer; families?: table<string, compaction.Family>; model?: string }
 ---@return compaction.Estimator
-function compaction.new_estimator(messages, state, control) end
+function compaction.new_estimator(messages, state, control, options) end
 
 ---new_estimator for a list alone.
 ---@param messages compaction.Message[]
