@@ -71,6 +71,57 @@ describe("real transcripts", function()
     end
   end)
 
+  it("have their next prompt foretold within what the tables promise", function()
+    local auto = replay_all "auto"
+    assert.is_true(auto.p95 <= 1.2 and auto.under <= 1.1 and auto.over <= 1.4)
+  end)
+
+  -- What was added between two anchors of a model, 1,000 bytes at least: the size asked before
+  -- the provider told it, against what it charged.
+  local function added_errors(estimator)
+    local errors = {}
+    for _, transcript in ipairs(all) do
+      local conversation = compaction.conversation(nil, { estimator = estimator })
+      local last, bytes
+      for _, message in ipairs(transcript.messages) do
+        local prompt, usage = transcripts.prompt(message), message.usage
+        if prompt > 0 then
+          if last and bytes >= 1000 and prompt > last.total and message.model == last.model then
+            errors[#errors + 1] = (conversation:used() - last.total) / (prompt - last.total) - 1
+          end
+          local output = math.max((usage.output_tokens or 0) - (usage.reasoning_tokens or 0), 0)
+          last, bytes = { total = prompt + output, model = message.model }, 0
+        elseif last then
+          bytes = bytes + (type(message.content) == "string" and #message.content or 0)
+        end
+        conversation:append(message)
+      end
+    end
+    local sizes, under = {}, 0
+    for k, e in ipairs(errors) do
+      sizes[k] = math.abs(e)
+      under = under + (e < -0.2 and 1 or 0)
+    end
+    table.sort(sizes)
+    local median, share = 100 * sizes[math.ceil(#sizes / 2)], 100 * under / #sizes
+    print(
+      ("\nadded between anchors, '%s': %d windows, median error %.1f %%, under by > 20 %% in %.0f %%"):format(
+        estimator,
+        #sizes,
+        median,
+        share
+      )
+    )
+    return median, share
+  end
+
+  it("have what is added between two anchors sized better than by the seed", function()
+    local seed_median, seed_under = added_errors "seed"
+    local median, under = added_errors "auto"
+    assert.is_true(median < seed_median / 2)
+    assert.is_true(under <= seed_under)
+  end)
+
   it("are charged what the sizes between two anchors add up to", function()
     local sum, pairs_seen = 0, 0
     for _, transcript in ipairs(all) do
