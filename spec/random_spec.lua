@@ -1,16 +1,8 @@
 -- Random conversations against the same functions written in plain Lua (spec/bench/plain.lua),
 -- which share no code with the sources.
 local compaction = require "compaction"
+local generator = require "spec.support.random"
 local plain = require "spec.bench.plain"
-
--- A small generator of its own: the same conversations on every interpreter.
-local function generator(seed)
-  local state = seed
-  return function(n) -- 0 … n-1
-    state = (state * 16807) % 2147483647
-    return state % n
-  end
-end
 
 local function conversation(random)
   local function text()

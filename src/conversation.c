@@ -347,8 +347,6 @@ int64_t cpt_conversation_used(const cpt_conversation *c, bool *anchored) {
   return used > 0 ? used : 0;
 }
 
-static bool starts_turn(const item *m) { return m->role == CPT_USER || m->role == CPT_ASSISTANT; }
-
 /* The seed's walk, on this conversation's sizes. */
 static bool walk_back(const cpt_conversation *c, int64_t budget, size_t *first) {
   walk w = walk_from(c, c->count);

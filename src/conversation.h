@@ -44,6 +44,11 @@ typedef struct item {
   uint8_t calls, attachments; /* other shares, in 255ths */
 } item;
 
+/* Providers refuse a conversation that starts on anything else. */
+static inline bool starts_turn(const item *m) {
+  return m->role == CPT_USER || m->role == CPT_ASSISTANT;
+}
+
 enum record_kind {
   SIZE,     /* a message's output alone */
   ANCHOR,   /* a message's prompt and output */

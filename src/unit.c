@@ -85,8 +85,6 @@ static size_t last_cut(const cpt_conversation *c) {
   return c->calls[c->call_count - 1].message;
 }
 
-static bool starts_turn(const item *m) { return m->role == CPT_USER || m->role == CPT_ASSISTANT; }
-
 bool cpt_conversation_can_cut(const cpt_conversation *c, size_t i) {
   if (i > last_cut(c) || (i < c->count && !starts_turn(&c->items[i]))) return false;
   for (size_t k = i; k < c->count; k++) {
