@@ -7,11 +7,14 @@
  * compaction comes early rather than late. */
 #define BYTES_PER_TOKEN 3.5
 
-int64_t cpt_heuristic(const cpt_message *m) {
+/* Here and not behind a call: it is most of the work on a list of digests. */
+static inline int64_t rule_of_thumb(const cpt_message *m) {
   int64_t text = sat_trunc((double)m->bytes / BYTES_PER_TOKEN);
   int64_t attachments = (int64_t)m->attachments * ATTACHMENT_TOKENS; /* < 2^43 */
   return sat_add(text, attachments + ENVELOPE_TOKENS);
 }
+
+int64_t cpt_heuristic(const cpt_message *m) { return rule_of_thumb(m); }
 
 /* What providers wrap around a tool result and around any other message, by family: measured on
  * the usage that they reported. */
@@ -24,7 +27,7 @@ static const struct {
 };
 
 int64_t cpt_guess(const cpt_message *m) {
-  if (!m->weighs) return cpt_heuristic(m);
+  if (!m->weighs) return rule_of_thumb(m);
   int64_t weight = m->weight[0] > m->weight[1] ? m->weight[0] : m->weight[1];
   int64_t attachments = (int64_t)m->attachments * ATTACHMENT_TOKENS; /* < 2^43 */
   int64_t envelope = m->role == CPT_TOOL ? envelopes[m->family].tool : envelopes[m->family].other;
