@@ -928,6 +928,20 @@ describe("a long life", function()
     assert.equal(scale, c:scale())
   end)
 
+  it("opens calls again whose results are taken back", function()
+    local c = conversation {
+      user(),
+      { role = "assistant", tool_calls = { { id = "a" }, { id = "b" } } },
+      tool(20, "a"),
+      tool(20, "b"),
+    }
+    assert.equal(0, c:pending())
+    c:truncate(2)
+    assert.equal(2, c:pending())
+    c:append(tool(20, "a"))
+    assert.equal(1, c:pending())
+  end)
+
   it("costs no more for refusals, large batches and orphans than their number", function()
     local c = conversation { user(100), answer(1000, 10) }
     for _ = 1, 20000 do
