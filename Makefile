@@ -135,14 +135,14 @@ accuracy:
 	  LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./$(BUILD)/5.4/?.so;;' \
 	  lua5.4 spec/accuracy/table.lua $$texts || exit 1; done
 
-# Forged snapshots, for FUZZ_SECONDS.
-FUZZ_SECONDS ?= 60
+# Forged snapshots; FUZZ says how long, in the words of libFuzzer.
+FUZZ ?= -max_total_time=60
 fuzz:
 	@sh .ci/need.sh fuzz
 	@mkdir -p $(BUILD)/fuzz/corpus
 	clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
 	  spec/fuzz/restore.c $(CORE) -o $(BUILD)/fuzz/restore
-	cd $(BUILD)/fuzz && ./restore -max_total_time=$(FUZZ_SECONDS) -max_len=4000 -verbosity=0 corpus
+	cd $(BUILD)/fuzz && ./restore $(FUZZ) -max_len=4000 -verbosity=0 corpus
 
 lint:
 	@sh .ci/need.sh lint
