@@ -259,9 +259,7 @@ void cpt_conversation_truncate(cpt_conversation *c, size_t n) {
  */
 
 /* A record that says something about the messages before it. */
-static bool is_believed(const record *r) {
-  return (r->kind == ANCHOR || r->kind == OBSERVED) && !(r->flags & REFUSED);
-}
+static bool is_believed(const record *r) { return is_prompt(r) && !(r->flags & REFUSED); }
 
 static void close_walk(walk *w, const record *r) {
   w->closing = r;
@@ -494,7 +492,7 @@ static void correct_prompts(const cpt_conversation *c, struct tail *t, int64_t d
     record *r = &t->records[k];
     double unmeasured = (double)sat_sub(old->guess, measured) * scale;
     if (old->ratio > 0) measured = sat_sub(measured, window_guess(c, old));
-    if ((r->kind != ANCHOR && r->kind != OBSERVED) || r->at <= t->first) continue;
+    if (!is_prompt(r) || r->at <= t->first) continue;
     int64_t corrected = sat_add(r->prompt, difference);
     r->prompt = corrected > 1 ? corrected : 1;
     r->shift = add_shift(r->shift, difference);

@@ -88,6 +88,9 @@ typedef struct record {
   uint8_t kind, fate, flags, tally;
 } record;
 
+/* Does it tell a prompt, of a message's own or observed? */
+static inline bool is_prompt(const record *r) { return r->kind == ANCHOR || r->kind == OBSERVED; }
+
 typedef struct call {
   uint64_t id;
   uint32_t message; /* index of the assistant message */

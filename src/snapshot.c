@@ -263,8 +263,6 @@ size_t cpt_conversation_snapshot(const cpt_conversation *c, unsigned char *out, 
 
 static bool link_within(uint32_t link, size_t count) { return link <= count; }
 
-static bool is_prompt(const record *r) { return r->kind == ANCHOR || r->kind == OBSERVED; }
-
 /* Does the link lead to an anchor among the first n records, or nowhere? */
 static bool anchor_link(const cpt_conversation *c, uint32_t link, size_t n) {
   if (link == 0) return true;

@@ -64,8 +64,6 @@ static uint32_t link_of(const cpt_conversation *c, const record *r) {
 
 static bool has_message(const record *r) { return r->kind == SIZE || r->kind == ANCHOR; }
 
-static bool is_prompt(const record *r) { return r->kind == ANCHOR || r->kind == OBSERVED; }
-
 static bool same_model(uint64_t a, uint64_t b) { return a == 0 || b == 0 || a == b; }
 
 /* Does the window behind an anchor start with its own message? So where its output is not
