@@ -1,5 +1,6 @@
 /* The Lua module compaction.core: the seed functions and the estimator; the rest is opened here. */
 #include "lua_conversation.h"
+#include "lua_json.h"
 #include "lua_message.h"
 #include "lua_text.h"
 
@@ -57,6 +58,14 @@ static int l_first_index_in_budget(lua_State *L) {
   const cpt_message *m = read_messages(L, 1, &n, &at);
   size_t index = cpt_first_index_in_budget(m, n, limit);
   compat_push_int64(L, (int64_t)index + 1); /* C counts from 0, Lua from 1 */
+  return 1;
+}
+
+/* core.count_messages(messages, function) --> length of a list of messages, checked as such; what
+ * the Lua files share with the core, not for hosts */
+static int l_count_messages(lua_State *L) {
+  ARGUMENT(at, luaL_checkstring(L, 2), 1, "messages");
+  compat_push_int64(L, check_messages(L, 1, &at).length);
   return 1;
 }
 
@@ -245,6 +254,7 @@ static const luaL_Reg functions[] = {
     {"first_index_in_budget", l_first_index_in_budget},
     {"new_estimator", l_new_estimator},
     {"new_slice_estimator", l_new_slice_estimator},
+    {"count_messages", l_count_messages},
     {NULL, NULL},
 };
 
@@ -263,6 +273,7 @@ LUALIB_API int luaopen_compaction_core(lua_State *L) {
   lua_setfield(L, -2, "SYSTEM_PROMPT");
   lua_pushlstring(L, cpt_user_prompt, cpt_user_prompt_bytes);
   lua_setfield(L, -2, "USER_PROMPT");
+  open_json(L);
   open_text(L);
   open_conversation(L);
   return 1;

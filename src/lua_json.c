@@ -9,12 +9,16 @@
 /* Deeper than any tool's arguments; a table that holds itself is deeper still. */
 #define MAX_DEPTH 100
 
+/* More values than any arguments have: tables that share tables may unfold without end. */
+#define MAX_VALUES 4000000
+
 struct writer {
   json_sink *sink;
   void *ud;
+  size_t values; /* written so far */
 };
 
-static void put(const struct writer *w, const char *text) { w->sink(w->ud, text, strlen(text)); }
+static void put(struct writer *w, const char *text) { w->sink(w->ud, text, strlen(text)); }
 
 /* The escape for a byte, NULL if it stands for itself. */
 static const char *escape_of(unsigned char c, char hex[8]) {
@@ -39,7 +43,7 @@ static const char *escape_of(unsigned char c, char hex[8]) {
   return hex;
 }
 
-static void write_string(const struct writer *w, const char *text, size_t bytes) {
+static void write_string(struct writer *w, const char *text, size_t bytes) {
   char hex[8];
   size_t plain = 0; /* start of what needs no escape */
   put(w, "\"");
@@ -65,10 +69,17 @@ static void format_number(lua_State *L, int index, char digits[40], const where 
   snprintf(digits, 40, "%.14g", d);
 }
 
-static void write_value(lua_State *L, int index, int depth, const struct writer *w,
+/* The place of the whole, which says more than a hundred keys. */
+static const where *whole(const where *at, int depth) {
+  while (depth-- > 0)
+    at = at->up;
+  return at;
+}
+
+static void write_value(lua_State *L, int index, int depth, struct writer *w,
                         const where *at);
 
-static void write_array(lua_State *L, int table, int depth, size_t n, const struct writer *w,
+static void write_array(lua_State *L, int table, int depth, size_t n, struct writer *w,
                         const where *at) {
   where here = {at, "", 0};
   put(w, "[");
@@ -130,7 +141,7 @@ static const struct key *sort_keys(lua_State *L, int table, size_t *n, const whe
   return sorted;
 }
 
-static void write_object(lua_State *L, int table, int depth, const struct writer *w,
+static void write_object(lua_State *L, int table, int depth, struct writer *w,
                          const where *at) {
   size_t n;
   const struct key *keys = sort_keys(L, table, &n, at);
@@ -150,16 +161,14 @@ static void write_object(lua_State *L, int table, int depth, const struct writer
   lua_pop(L, 2);
 }
 
-static void write_value(lua_State *L, int index, int depth, const struct writer *w,
+static void write_value(lua_State *L, int index, int depth, struct writer *w,
                         const where *at) {
   size_t bytes;
   const char *text;
   char digits[40];
-  if (depth > MAX_DEPTH) {
-    while (depth-- > 0)
-      at = at->up; /* the place of the whole says more than a hundred keys */
-    bad_value(L, at, "nested too deeply to be JSON, or holds itself");
-  }
+  if (depth > MAX_DEPTH)
+    bad_value(L, whole(at, depth), "nested too deeply to be JSON, or holds itself");
+  if (++w->values > MAX_VALUES) bad_value(L, whole(at, depth), "too many values to be JSON");
   luaL_checkstack(L, 12, "compaction");
   switch (lua_type(L, index)) {
   case LUA_TSTRING:
@@ -189,7 +198,7 @@ static void write_value(lua_State *L, int index, int depth, const struct writer 
 }
 
 void json_write(lua_State *L, int index, json_sink *sink, void *ud, const where *at) {
-  struct writer w = {sink, ud};
+  struct writer w = {sink, ud, 0};
   write_value(L, index, 0, &w, at);
 }
 
@@ -203,3 +212,40 @@ size_t json_bytes(lua_State *L, int index, const where *at) {
   json_write(L, index, count_bytes, &sum, at);
   return sum;
 }
+
+static void append_piece(void *ud, const char *piece, size_t bytes) {
+  char **end = ud;
+  memcpy(*end, piece, bytes);
+  *end += bytes;
+}
+
+size_t push_json(lua_State *L, int index, const where *at) {
+  size_t bytes = json_bytes(L, index, at);
+  char *text = lua_newuserdata(L, bytes + 1), *end = text;
+  json_write(L, index, append_piece, &end, at);
+  lua_pushlstring(L, text, bytes);
+  lua_remove(L, -2);
+  return bytes;
+}
+
+/* core.json(value, function, place) --> its text; errors name the function and the place */
+static int l_json(lua_State *L) {
+  ARGUMENT(at, luaL_checkstring(L, 2), 1, luaL_checkstring(L, 3));
+  lua_settop(L, 3);
+  push_json(L, 1, &at);
+  return 1;
+}
+
+/* core.is_absent(value) --> boolean */
+static int l_is_absent(lua_State *L) {
+  lua_pushboolean(L, is_absent(L, 1));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"json", l_json},
+    {"is_absent", l_is_absent},
+    {NULL, NULL},
+};
+
+void open_json(lua_State *L) { register_functions(L, functions, 0); }

@@ -20,6 +20,13 @@ void json_write(lua_State *L, int index, json_sink *sink, void *ud, const where 
 /* Its size alone. */
 size_t json_bytes(lua_State *L, int index, const where *at);
 
+/* push the value at an absolute index as JSON text; +1; its size */
+size_t push_json(lua_State *L, int index, const where *at);
+
+/* Set json and is_absent as fields of the table on top: what the Lua files of this library
+ * share with the core, not for hosts. */
+void open_json(lua_State *L);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

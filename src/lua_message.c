@@ -320,27 +320,12 @@ static void weigh_piece(void *ud, const char *piece, size_t bytes) {
   cpt_weight_add(ud, piece, bytes);
 }
 
-static void append_piece(void *ud, const char *piece, size_t bytes) {
-  char **end = ud;
-  memcpy(*end, piece, bytes);
-  *end += bytes;
-}
-
-/* push the value at index as JSON text; +1 */
-static void push_json(lua_State *L, int index, size_t bytes, const where *at) {
-  char *text = lua_newuserdata(L, bytes + 1), *end = text;
-  json_write(L, index, append_piece, &end, at);
-  lua_pushlstring(L, text, bytes);
-  lua_remove(L, -2);
-}
-
 /* Add the table at index as the JSON that it will be sent as. */
 static int64_t add_json(lua_State *L, int index, const reading *r, const where *at) {
   cpt_message *m = r->m;
   int64_t before = m->bytes;
   if (has_counter(r)) {
-    size_t bytes = json_bytes(L, index, at);
-    push_json(L, index, bytes, at);
+    size_t bytes = push_json(L, index, at);
     cpt_add_weighed(m, (int64_t)bytes, 100 * count_by_host(L, r->rule, at), 0);
   } else if (m->weighs) {
     cpt_weight w;

@@ -2,7 +2,15 @@
 ---The names and shapes are described in compaction/types.lua.
 local core = require "compaction.core"
 
-return {
+-- What is written in Lua is loaded when it is first asked for: a file, and the function in it.
+local LAZY = {
+  adapter = { "compaction.adapter" },
+  fit = { "compaction.fit" },
+  repair = { "compaction.repair", "repair" },
+  overflow = { "compaction.overflow" },
+}
+
+local M = {
   _VERSION = core._VERSION,
   DEFAULT_THRESHOLD = core.DEFAULT_THRESHOLD,
   SYSTEM_PROMPT = core.SYSTEM_PROMPT,
@@ -19,3 +27,18 @@ return {
   conversation = core.conversation,
   restore = core.restore,
 }
+
+return setmetatable(M, {
+  __index = function(self, name)
+    local place = LAZY[name]
+    if place == nil then
+      return nil
+    end
+    local value = require(place[1])
+    if place[2] then
+      value = value[place[2]]
+    end
+    self[name] = value
+    return value
+  end,
+})

@@ -1,0 +1,210 @@
+---A list of messages that fits, without a model: the oldest units go.
+local core = require "compaction.core"
+local present = require "compaction.present"
+local options_of = require "compaction.options"
+local repair = require "compaction.repair"
+
+local GAP = "[Earlier messages were left out because they no longer fit.]"
+
+local OPTIONS = {
+  estimator = "string or function",
+  model = "string",
+  families = "table",
+  fixed = "tokens",
+  reserve = "tokens",
+  gap = "string or boolean",
+}
+
+local function is_front(message)
+  local role = present(message.role)
+  return role == "system" or role == "developer"
+end
+
+-- What an earlier compaction put in is never what the user asked for.
+local function is_request(message)
+  local mark = present(message.compaction)
+  return present(message.role) == "user" and not (type(mark) == "table" and present(mark.version) ~= nil)
+end
+
+-- A list that is to be shortened: where its front ends, what was asked last, where it may be cut.
+local function survey(list, conversation)
+  local s = { list = list, conversation = conversation, front = 0, cuts = {} }
+  while list[s.front + 1] and is_front(list[s.front + 1]) do
+    s.front = s.front + 1
+  end
+  for i = #list, s.front + 1, -1 do
+    if is_request(list[i]) then
+      s.request = i
+      break
+    end
+  end
+  for i = s.front + 1, #list do
+    local together = i > 1 and list[i].native ~= nil and list[i].native == list[i - 1].native
+    if conversation:can_cut(i) and not together then
+      s.cuts[#s.cuts + 1] = i
+    end
+  end
+  return s
+end
+
+-- The list cut before `keep_from`; how many messages are missing in it.
+local function cut(s, keep_from, gap)
+  local out, kept = {}, #s.list - keep_from + 1
+  for i = 1, s.front do
+    out[i] = s.list[i]
+  end
+  local carried = s.request and s.request < keep_from
+  kept = kept + (carried and 1 or 0)
+  local dropped = #s.list - s.front - kept
+  if dropped > 0 and gap then
+    out[#out + 1] = { role = "user", content = gap, compaction = { version = 1, kept = kept } }
+  end
+  if carried then
+    out[#out + 1] = s.list[s.request]
+  end
+  for i = keep_from, #s.list do
+    out[#out + 1] = s.list[i]
+  end
+  return out, dropped
+end
+
+local function size_of(list, sizing)
+  return core.conversation(list, sizing):estimate(1, #list)
+end
+
+-- By the sizes that the messages have in the whole list: the number of the oldest cut that fits.
+local function first_guess(s, room, gap, sizing)
+  local c = s.conversation
+  local sum = c:estimate(1, s.front) + (s.request and c:estimate(s.request, s.request) or 0)
+  if gap then
+    sum = sum + size_of({ { role = "user", content = gap } }, sizing)
+  end
+  local best, behind = #s.cuts, #s.list + 1
+  for k = #s.cuts, 1, -1 do
+    local i = s.cuts[k]
+    sum = sum + c:estimate(i, behind - 1)
+    if s.request and i <= s.request and s.request < behind then
+      sum = sum - c:estimate(s.request, s.request) -- it is part of what is kept
+    end
+    behind = i
+    if sum > room then
+      break
+    end
+    best = k
+  end
+  return best
+end
+
+-- The number of a cut that fits while the one before it does not; nil if none fits. Steps double
+-- from the guess, then are halved: each step sizes a list of its own.
+local function search(fits, guess, count)
+  local good, bad = nil, 0 -- cut 0 is the whole list, which does not fit
+  local step, k = 1, guess
+  while k >= 1 and k <= count do
+    if fits(k) then
+      good = k
+    else
+      bad = math.max(bad, k)
+    end
+    if good and (bad > 0 or good == 1) then
+      break
+    end
+    if k == 1 or k == count then
+      break
+    end
+    k = good and math.max(k - step, 1) or math.min(k + step, count)
+    step = step * 2
+  end
+  if good == nil then
+    return nil
+  end
+  while good - bad > 1 do
+    local middle = math.floor((good + bad) / 2)
+    if fits(middle) then
+      good = middle
+    else
+      bad = middle
+    end
+  end
+  return good
+end
+
+-- The largest message that must stay, as an index of the caller's list.
+local function largest(s, origins)
+  local best, most
+  local function look(first, last)
+    for i = first, last do
+      local size = origins[i] and s.conversation:estimate(i, i)
+      if size and (most == nil or size > most) then
+        best, most = origins[i], size
+      end
+    end
+  end
+  look(1, s.front)
+  if s.request then
+    look(s.request, s.request)
+  end
+  look(s.cuts[#s.cuts] or s.front + 1, #s.list)
+  return best
+end
+
+local function origin_of(origins, first)
+  for i = first, #origins do
+    if origins[i] then
+      return origins[i]
+    end
+  end
+end
+
+-- What there was before repair, if that changed anything.
+local function changes(report)
+  for _, n in pairs(report) do
+    if n > 0 then
+      return true
+    end
+  end
+  return false
+end
+
+---@see compaction.fit in types.lua
+return function(messages, limit, options)
+  local n = core.count_messages(messages, "fit")
+  if type(limit) ~= "number" or not (limit >= 0 and limit <= 2 ^ 53 and limit % 1 == 0) then
+    local got = type(limit) == "number" and tostring(limit) or type(limit)
+    error(("bad argument #2 to 'fit' (tokens (a whole number) expected, got %s)"):format(got), 0)
+  end
+  local o = options_of("fit", 3, options, OPTIONS)
+  local sizing = { estimator = o.estimator, model = o.model, families = o.families }
+  local gap = GAP
+  if o.gap ~= nil then
+    gap = o.gap ~= true and o.gap or GAP
+  end
+  local room = limit - (o.reserve or 0) - (o.fixed or 0)
+
+  local list, repaired, origins = repair.run(messages, false, n)
+  local s = survey(list, core.conversation(list, sizing))
+  local before = s.conversation:estimate(1, #list)
+  local report = { before = before, after = before, limit = limit, kept = #list, dropped = 0, keep_from = 1 }
+  report.repaired = repaired
+  if changes(repaired) then
+    report.before = size_of(messages, sizing)
+  end
+  if before <= room then
+    return list, report
+  end
+
+  local function fits(k)
+    local out = cut(s, s.cuts[k], gap)
+    return size_of(out, sizing) <= room
+  end
+  local k = #s.cuts > 0 and search(fits, first_guess(s, room, gap, sizing), #s.cuts)
+  if not k then
+    return nil, "item", largest(s, origins)
+  end
+  local out, dropped = cut(s, s.cuts[k], gap)
+  report.after = size_of(out, sizing)
+  report.dropped = dropped
+  report.kept = #list - dropped
+  report.keep_from = origin_of(origins, s.cuts[k]) or n + 1
+  return out, report
+end

@@ -1,0 +1,335 @@
+---A damaged list of messages into one whose structure any provider accepts.
+local core = require "compaction.core"
+local present = require "compaction.present"
+local options_of = require "compaction.options"
+
+local NO_RESULT = "[The result of this call is missing.]"
+local NOTHING_LEFT = "[The messages before this point are missing.]"
+
+-- An id as text; nil for one that cannot tell a call from another.
+local function id_of(value)
+  value = present(value)
+  if value == nil or value == "" then
+    return nil
+  end
+  return type(value) == "number" and ("%.14g"):format(value) or tostring(value)
+end
+
+local function text_field(t, key)
+  local value = present(t[key])
+  return type(value) == "string" and value or nil
+end
+
+local function calls_of(message, at)
+  local calls = present(message.role) == "assistant" and present(message.tool_calls) or nil
+  if calls == nil then
+    return {}
+  elseif type(calls) ~= "table" then
+    error(("bad argument #1 to 'repair' (%s.tool_calls: table expected, got %s)"):format(at, type(calls)), 0)
+  end
+  local found = {}
+  for k = 1, #calls do
+    local call = calls[k]
+    if type(call) ~= "table" or present(call) == nil then
+      error(("bad argument #1 to 'repair' (%s.tool_calls[%d]: table expected, got %s)"):format(at, k, type(call)), 0)
+    end
+    local called = present(call["function"])
+    found[k] = {
+      given = present(call.id),
+      id = id_of(call.id),
+      name = type(called) == "table" and text_field(called, "name") or nil,
+    }
+  end
+  return found
+end
+
+-- What the list holds: an entry for each message, with the calls that it makes.
+local function read(messages, n)
+  local entries = {}
+  for i = 1, n do
+    local message, at = messages[i], ("messages[%d]"):format(i)
+    if type(message) ~= "table" or present(message) == nil then
+      error(("bad argument #1 to 'repair' (%s: table expected, got %s)"):format(at, type(message)), 0)
+    end
+    local entry = { index = i, message = message, calls = calls_of(message, at), results = {} }
+    entry.is_result = present(message.role) == "tool"
+    for _, call in ipairs(entry.calls) do
+      call.owner = entry
+    end
+    entries[i] = entry
+  end
+  return entries
+end
+
+--
+-- Pairing
+--
+
+local function pair(call, result)
+  call.result, result.call = result, call
+end
+
+-- Open calls by id as the list goes by: for each id a stack of assistant messages, the newest last.
+local function open_calls(opened, entry)
+  local batch = {}
+  for _, call in ipairs(entry.calls) do
+    if call.id then
+      batch[call.id] = batch[call.id] or {}
+      table.insert(batch[call.id], call)
+    end
+  end
+  for id, calls in pairs(batch) do
+    opened[id] = opened[id] or {}
+    table.insert(opened[id], { calls = calls, next = 1 })
+  end
+end
+
+-- The newest open call with the id; in order where one message repeats it.
+local function newest_open(stack)
+  while #stack > 0 do
+    local batch = stack[#stack]
+    local call = batch.calls[batch.next]
+    if call then
+      batch.next = batch.next + 1
+      return call
+    end
+    table.remove(stack)
+  end
+end
+
+-- Results with the id of an earlier call. A second result of a call is `duplicate`.
+local function pair_by_id(entries)
+  local opened = {}
+  for _, entry in ipairs(entries) do
+    local id = entry.is_result and id_of(entry.message.tool_call_id) or nil
+    if id and opened[id] then
+      local call = newest_open(opened[id])
+      if call then
+        pair(call, entry)
+      else
+        entry.duplicate = true
+      end
+    end
+    open_calls(opened, entry)
+  end
+end
+
+-- May a result be given to the call by its place alone? One that bears an id of its own is not
+-- meant for a call that bears another.
+local function may_take(call, result)
+  return call.result == nil and not (call.id and id_of(result.message.tool_call_id))
+end
+
+local function find_call(batch, result, name)
+  for k = batch.next_open or 1, #batch.calls do
+    local call = batch.calls[k]
+    if may_take(call, result) and (name == nil or call.name == name) then
+      return call
+    end
+  end
+end
+
+-- Results without a usable id, to the open calls of the batch before them: by name, then in order.
+local function pair_batch(batch, results)
+  for _, result in ipairs(results) do
+    local name = text_field(result.message, "name")
+    local call = name and find_call(batch, result, name)
+    if call then
+      pair(call, result)
+    end
+  end
+  batch.next_open = 1
+  for _, result in ipairs(results) do
+    while batch.calls[batch.next_open] and batch.calls[batch.next_open].result do
+      batch.next_open = batch.next_open + 1
+    end
+    if result.call == nil then
+      local name = text_field(result.message, "name")
+      for k = batch.next_open, #batch.calls do
+        local call = batch.calls[k]
+        if may_take(call, result) and (name == nil or call.name == nil) then
+          pair(call, result)
+          break
+        end
+      end
+    end
+  end
+end
+
+local function pair_by_place(entries)
+  local batch, results
+  for _, entry in ipairs(entries) do
+    if #entry.calls > 0 then
+      if batch then
+        pair_batch(batch, results)
+      end
+      batch, results = entry, {}
+    elseif batch and entry.is_result and entry.call == nil and not entry.duplicate then
+      results[#results + 1] = entry
+    end
+  end
+  if batch then
+    pair_batch(batch, results)
+  end
+end
+
+--
+-- Empty messages
+--
+
+local function has_items(value)
+  value = present(value)
+  return type(value) == "table" and #value > 0
+end
+
+local function has_text(value)
+  value = present(value)
+  return type(value) == "string" and value:find "%S" ~= nil
+end
+
+local function is_empty(entry)
+  local message = entry.message
+  return present(message.role) == "assistant"
+    and #entry.calls == 0
+    and present(message.function_call) == nil
+    and not has_text(message.content)
+    and not has_items(message.content)
+    and not has_items(message.multi_content)
+    and (present(message.reasoning_content) == nil or message.reasoning_content == "")
+end
+
+--
+-- The new list
+--
+
+local function placeholder(call)
+  return {
+    role = "tool",
+    tool_call_id = call.given,
+    name = call.name,
+    content = NO_RESULT,
+    compaction = { version = 1, placeholder = true },
+  }
+end
+
+local function shallow(t)
+  local copy = {}
+  for key, value in pairs(t) do
+    copy[key] = value
+  end
+  return setmetatable(copy, getmetatable(t))
+end
+
+-- The message without its calls that nothing answers. What it was made of holds them still.
+local function without_open_calls(entry)
+  local message, calls = shallow(entry.message), entry.message.tool_calls
+  local answered = setmetatable({}, getmetatable(calls))
+  for k, call in ipairs(entry.calls) do
+    if call.result then
+      answered[#answered + 1] = calls[k]
+    end
+  end
+  message.tool_calls = #answered > 0 and answered or nil
+  message.native = nil
+  return message, #entry.calls - #answered
+end
+
+local function is_front(message)
+  local role = present(message.role)
+  return role == "system" or role == "developer"
+end
+
+-- Results that stand elsewhere than directly behind their call and its other results.
+local function count_moved(entries)
+  local moved, owner = 0, nil
+  for _, entry in ipairs(entries) do
+    if entry.call then
+      moved = moved + (entry.call.owner ~= owner and 1 or 0)
+    end
+    if entry.is_result then
+      owner = entry.call and entry.call.owner or owner
+    elseif not entry.gone then
+      owner = entry
+    end
+  end
+  return moved
+end
+
+local M = {}
+
+-- Add an assistant message with its results, and what stands in for those that are missing.
+local function add_batch(add, entry, drop_calls, report)
+  local message = entry.message
+  local open = {}
+  for _, call in ipairs(entry.calls) do
+    open[#open + 1] = call.result == nil and call or nil
+  end
+  if drop_calls and #open > 0 then
+    local removed
+    message, removed = without_open_calls(entry)
+    report.dropped = report.dropped + removed
+    if message.tool_calls == nil and is_empty { message = message, calls = {} } then
+      report.empty = report.empty + 1
+      return
+    end
+  end
+  add(message, entry.index)
+  for _, result in ipairs(entry.results) do
+    add(result.message, result.index)
+  end
+  for _, call in ipairs(drop_calls and {} or open) do
+    report.placeholders = report.placeholders + 1
+    add(placeholder(call))
+  end
+end
+
+---Repair; also for `fit`, which needs to know where each message came from (false: from here).
+function M.run(messages, drop_calls, n)
+  local entries = read(messages, n)
+  local report = { dropped = 0, duplicates = 0, placeholders = 0, moved = 0, empty = 0, added = 0 }
+  local out, origins = {}, {}
+  local function add(message, index)
+    out[#out + 1] = message
+    origins[#out] = index or false
+  end
+  pair_by_id(entries)
+  pair_by_place(entries)
+  for _, entry in ipairs(entries) do
+    if entry.call then
+      table.insert(entry.call.owner.results, entry)
+    elseif entry.duplicate then
+      report.duplicates = report.duplicates + 1
+    elseif entry.is_result then
+      report.dropped = report.dropped + 1
+    elseif is_empty(entry) then
+      entry.gone = true
+      report.empty = report.empty + 1
+    end
+  end
+  report.moved = count_moved(entries)
+  local front = 0
+  for _, entry in ipairs(entries) do
+    if not entry.is_result and not entry.gone then
+      front = front + (is_front(entry.message) and 1 or 0)
+      add_batch(add, entry, drop_calls, report)
+    end
+  end
+  if #out == front then
+    report.added = 1
+    add { role = "user", content = NOTHING_LEFT, compaction = { version = 1, placeholder = true } }
+  end
+  return out, report, origins
+end
+
+---@see compaction.repair in types.lua
+function M.repair(messages, options)
+  local n = core.count_messages(messages, "repair")
+  local o = options_of("repair", 2, options, { calls = "string" })
+  if o.calls ~= nil and o.calls ~= "drop" and o.calls ~= "placeholder" then
+    error(("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got '%s')"):format(o.calls), 0)
+  end
+  local out, report = M.run(messages, o.calls == "drop", n)
+  return out, report
+end
+
+return M
