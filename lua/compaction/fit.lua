@@ -1,6 +1,8 @@
 ---A list of messages that fits, without a model: the oldest units go.
+local checked = require "compaction.checked"
 local core = require "compaction.core"
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 local options_of = require "compaction.options"
 local repair = require "compaction.repair"
 
@@ -26,7 +28,13 @@ local function is_request(message)
   return present(message.role) == "user" and not (type(mark) == "table" and present(mark.version) ~= nil)
 end
 
--- A list that is to be shortened: where its front ends, what was asked last, where it may be cut.
+local function starts_turn(message)
+  local role = present(message.role)
+  return role == "user" or role == "assistant"
+end
+
+-- A repaired list that is to be shortened: where its front ends, what was asked last, where it may be
+-- cut. Results stand behind their calls in it, so that a turn may be cut before.
 local function survey(list, conversation)
   local s = { list = list, conversation = conversation, front = 0, cuts = {} }
   while list[s.front + 1] and is_front(list[s.front + 1]) do
@@ -40,7 +48,7 @@ local function survey(list, conversation)
   end
   for i = s.front + 1, #list do
     local together = i > 1 and list[i].native ~= nil and list[i].native == list[i - 1].native
-    if conversation:can_cut(i) and not together then
+    if starts_turn(list[i]) and not together then
       s.cuts[#s.cuts + 1] = i
     end
   end
@@ -168,21 +176,21 @@ end
 
 ---@see compaction.fit in types.lua
 return function(messages, limit, options)
-  local n = core.count_messages(messages, "fit")
+  local n = checked("fit", core.count_messages, messages, "fit")
   if type(limit) ~= "number" or not (limit >= 0 and limit <= 2 ^ 53 and limit % 1 == 0) then
     local got = type(limit) == "number" and tostring(limit) or type(limit)
-    error(("bad argument #2 to 'fit' (tokens (a whole number) expected, got %s)"):format(got), 0)
+    raise(("bad argument #2 to 'fit' (tokens (a whole number) expected, got %s)"):format(got))
   end
   local o = options_of("fit", 3, options, OPTIONS)
   local sizing = { estimator = o.estimator, model = o.model, families = o.families }
-  local gap = GAP
-  if o.gap ~= nil then
-    gap = o.gap ~= true and o.gap or GAP
+  local gap = o.gap
+  if gap == nil or gap == true then
+    gap = GAP
   end
   local room = limit - (o.reserve or 0) - (o.fixed or 0)
 
   local list, repaired, origins = repair.run(messages, false, n)
-  local s = survey(list, core.conversation(list, sizing))
+  local s = survey(list, checked("fit", core.conversation, list, sizing))
   local before = s.conversation:estimate(1, #list)
   local report = { before = before, after = before, limit = limit, kept = #list, dropped = 0, keep_from = 1 }
   report.repaired = repaired

@@ -1,5 +1,6 @@
 ---Options of the Lua functions: unknown ones are typos, and raise.
 local core = require "compaction.core"
+local raise = require "compaction.raise"
 
 local function names_of(known)
   local names = {}
@@ -26,23 +27,19 @@ return function(func, number, options, known, name)
   if options == nil or core.is_absent(options) then
     return copy
   elseif type(options) ~= "table" then
-    error(("bad argument #%d to '%s' (table expected, got %s)"):format(number, func, type(options)), 0)
+    raise(("bad argument #%d to '%s' (table expected, got %s)"):format(number, func, type(options)))
   end
   for key, value in pairs(options) do
     local wanted = known[key]
     if wanted == nil then
-      error(
-        ("bad argument #%d to '%s' (unknown option '%s' (known: %s))"):format(number, func, tostring(key), names_of(known)),
-        0
-      )
+      raise(
+        ("bad argument #%d to '%s' (unknown option '%s' (known: %s))"):format(number, func, tostring(key), names_of(known)))
     elseif type(value) == "function" and wanted:find("function", 1, true) or not core.is_absent(value) then
       if not is_wanted(value, wanted) then
         local got = type(value) == "number" and tostring(value) or type(value)
         wanted = wanted == "tokens" and "tokens (a whole number)" or wanted
-        error(
-          ("bad argument #%d to '%s' (%s.%s: %s expected, got %s)"):format(number, func, name, key, wanted, got),
-          0
-        )
+        raise(
+          ("bad argument #%d to '%s' (%s.%s: %s expected, got %s)"):format(number, func, name, key, wanted, got))
       end
       copy[key] = value
     end

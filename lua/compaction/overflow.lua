@@ -5,10 +5,11 @@
 ---are too large: tokens, requests a minute, bytes, images, an option of the request.
 local core = require "compaction.core"
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 local options_of = require "compaction.options"
 
 -- Errors may repeat the whole prompt: of longer ones the two ends are read.
-local MAX_BYTES = 1024 * 1024
+local MAX_BYTES = 256 * 1024
 local MAX_DEPTH = 20
 local MAX_STRINGS = 1000
 
@@ -185,13 +186,14 @@ local LIMIT = set [[maximum max limit limits limited allowed allows most only ex
 local ACTUAL = set [[requested requires required resulted results contains contained containing got given received provided
   current currently used uses using total totals totaling totalling count counted sent has have had needs need
   n_prompt_tokens consists consist found measured was were actual amounts adds]]
-local PROMPT = set [[prompt prompts input inputs messages message conversation history text tool tools request functions]]
+local PROMPT = set [[prompt prompts prompt_tokens input inputs input_tokens messages message conversation history text tool tools request functions]]
 local OUTPUT = set [[completion completions output outputs max_tokens max_new_tokens max_completion_tokens max_output_tokens
   maxoutputtokens response generated generate generation new_tokens]]
 local UNIT = set [[token tokens]]
 local OTHER_UNITS = set [[byte bytes b kb mb gb kib mib gib char chars character characters pixel pixels px page pages image
   images second seconds s ms minute minutes min hour hours day days percent message messages item items file files
   times request requests attempts retries tools turns]]
+local CODES = set "code codes status error errors http line column position version id"
 local STOPS = set "( ) . ; , [ ] ! ? { }"
 STOPS["\n"] = true
 
@@ -292,12 +294,12 @@ end
 local function describe(items, i)
   local before, behind = words_before(items, i), words_behind(items, i)
   local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil and UNIT[behind[1]] ~= nil
+  local named = before[1] == ":" and before[2] or before[1]
   return {
     value = items[i].number,
     before = before,
     behind = behind,
-    role = kept and "other" or role_behind(behind) or role_before(before),
-    weak = first_of(before, PROMPT) ~= nil,
+    role = (kept or CODES[named]) and "other" or role_behind(behind) or role_before(before),
     part = part_of(before, behind),
     is_tokens = first_of(behind, UNIT) ~= nil or first_of(before, UNIT) ~= nil,
     other_unit = OTHER_UNITS[behind[1]] or false,
@@ -366,11 +368,15 @@ local function note_actual(found, n)
   end
 end
 
+-- No error has so many numbers; a text that is all numbers has nothing to say.
+local MAX_NUMBERS = 2000
+
 -- Walk over the numbers of the text.
 local function read_numbers(items)
-  local found, i = { numbers = 0 }, 1
-  while i <= #items do
+  local found, i = { read = 0 }, 1
+  while i <= #items and found.read < MAX_NUMBERS do
     local item = items[i]
+    found.read = found.read + (item.number and 1 or 0)
     found.plus = found.plus or item.sign == "+"
     if item.number == nil or is_bracketed_code(items, i) then
       i = i + 1
@@ -387,12 +393,10 @@ local function read_numbers(items)
         found.output = n.value
       elseif n.role == "limit" and n.value >= MIN_LIMIT then
         found.limit = found.limit or n.value
-        found.numbers = found.numbers + 1
       elseif n.role == "excess" then
         found.excess = found.excess or n.value
-      elseif n.role == "actual" or (n.role == nil and (n.is_tokens or n.weak or n.part)) then
+      elseif n.role == "actual" or n.role == nil and (n.is_tokens or n.part) then
         note_actual(found, n)
-        found.numbers = found.numbers + 1
       end
       i = i + 1
     end
@@ -576,7 +580,8 @@ local function says_too_much(items)
     if item.sign == "." or item.sign == ";" or item.sign == "\n" then
       read, window, excess = false, false, false
     elseif word then
-      read = read or READ[word] or false
+      local key = word == "message" and items[i + 1] and items[i + 1].sign == ":" -- of a JSON object
+      read = read or (not key and READ[word]) or false
       window = window or WINDOW[word] or false
       local behind = items[i + 1] and items[i + 1].word
       excess = excess or (word == "too" and LARGE[behind]) or (word == "more" and behind == "than") or (word ~= "too" and word ~= "maximum" and EXCESS[word]) or false
@@ -715,7 +720,7 @@ local KINDS = { tokens = true, rate = true, rate_size = true, wire = true, media
 
 local function wrong_option(place, wanted, value)
   local got = type(value) == "string" and "'" .. value .. "'" or type(value)
-  error(("bad argument #3 to 'overflow' (options.%s: %s expected, got %s)"):format(place, wanted, got), 0)
+  raise(("bad argument #3 to 'overflow' (options.%s: %s expected, got %s)"):format(place, wanted, got))
 end
 
 local function check_pattern(row, i)
@@ -776,9 +781,9 @@ end
 
 local function check_arguments(err, status)
   if err ~= nil and type(err) ~= "string" and type(err) ~= "table" then
-    error(("bad argument #1 to 'overflow' (string or table expected, got %s)"):format(type(err)), 0)
+    raise(("bad argument #1 to 'overflow' (string or table expected, got %s)"):format(type(err)))
   elseif status ~= nil and type(status) ~= "number" then
-    error(("bad argument #2 to 'overflow' (number expected, got %s)"):format(type(status)), 0)
+    raise(("bad argument #2 to 'overflow' (number expected, got %s)"):format(type(status)))
   end
 end
 

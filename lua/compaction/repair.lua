@@ -1,6 +1,8 @@
 ---A damaged list of messages into one whose structure any provider accepts.
+local checked = require "compaction.checked"
 local core = require "compaction.core"
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 local options_of = require "compaction.options"
 
 local NO_RESULT = "[The result of this call is missing.]"
@@ -25,13 +27,13 @@ local function calls_of(message, at)
   if calls == nil then
     return {}
   elseif type(calls) ~= "table" then
-    error(("bad argument #1 to 'repair' (%s.tool_calls: table expected, got %s)"):format(at, type(calls)), 0)
+    raise(("bad argument #1 to 'repair' (%s.tool_calls: table expected, got %s)"):format(at, type(calls)))
   end
   local found = {}
   for k = 1, #calls do
     local call = calls[k]
     if type(call) ~= "table" or present(call) == nil then
-      error(("bad argument #1 to 'repair' (%s.tool_calls[%d]: table expected, got %s)"):format(at, k, type(call)), 0)
+      raise(("bad argument #1 to 'repair' (%s.tool_calls[%d]: table expected, got %s)"):format(at, k, type(call)))
     end
     local called = present(call["function"])
     found[k] = {
@@ -49,7 +51,7 @@ local function read(messages, n)
   for i = 1, n do
     local message, at = messages[i], ("messages[%d]"):format(i)
     if type(message) ~= "table" or present(message) == nil then
-      error(("bad argument #1 to 'repair' (%s: table expected, got %s)"):format(at, type(message)), 0)
+      raise(("bad argument #1 to 'repair' (%s: table expected, got %s)"):format(at, type(message)))
     end
     local entry = { index = i, message = message, calls = calls_of(message, at), results = {} }
     entry.is_result = present(message.role) == "tool"
@@ -84,14 +86,24 @@ local function open_calls(opened, entry)
   end
 end
 
--- The newest open call with the id; in order where one message repeats it.
-local function newest_open(stack)
+-- Looked at for one of the right name, where a message repeats an id in many calls.
+local SAME_ID_CALLS = 32
+
+-- The newest open call with the id; where one message repeats it, one of that name, or the first.
+local function newest_open(stack, name)
   while #stack > 0 do
     local batch = stack[#stack]
-    local call = batch.calls[batch.next]
-    if call then
+    while batch.calls[batch.next] and batch.calls[batch.next].result do
       batch.next = batch.next + 1
-      return call
+    end
+    local first = batch.calls[batch.next]
+    for k = batch.next, name and math.min(batch.next + SAME_ID_CALLS, #batch.calls) or 0 do
+      if batch.calls[k].result == nil and batch.calls[k].name == name then
+        return batch.calls[k]
+      end
+    end
+    if first then
+      return first
     end
     table.remove(stack)
   end
@@ -103,7 +115,7 @@ local function pair_by_id(entries)
   for _, entry in ipairs(entries) do
     local id = entry.is_result and id_of(entry.message.tool_call_id) or nil
     if id and opened[id] then
-      local call = newest_open(opened[id])
+      local call = newest_open(opened[id], text_field(entry.message, "name"))
       if call then
         pair(call, entry)
       else
@@ -114,43 +126,58 @@ local function pair_by_id(entries)
   end
 end
 
--- May a result be given to the call by its place alone? One that bears an id of its own is not
--- meant for a call that bears another.
-local function may_take(call, result)
-  return call.result == nil and not (call.id and id_of(result.message.tool_call_id))
+-- The first open call of a list, which remembers how far it has been searched.
+local function first_open(calls)
+  if calls == nil then
+    return nil
+  end
+  calls.next = calls.next or 1
+  while calls[calls.next] and calls[calls.next].result do
+    calls.next = calls.next + 1
+  end
+  return calls[calls.next]
 end
 
-local function find_call(batch, result, name)
-  for k = batch.next_open or 1, #batch.calls do
-    local call = batch.calls[k]
-    if may_take(call, result) and (name == nil or call.name == name) then
-      return call
-    end
+-- Calls in order, and by name (false: without one).
+local function queues_of(calls)
+  local by_name = {}
+  for _, call in ipairs(calls) do
+    local name = call.name or false
+    by_name[name] = by_name[name] or {}
+    table.insert(by_name[name], call)
   end
+  return { all = calls, names = by_name }
 end
 
 -- Results without a usable id, to the open calls of the batch before them: by name, then in order.
+-- One that bears an id of its own is not meant for a call that bears another.
 local function pair_batch(batch, results)
+  local bare = {}
+  for _, call in ipairs(batch.calls) do
+    bare[#bare + 1] = call.id == nil and call or nil
+  end
+  local of_any, of_bare = queues_of(batch.calls), queues_of(bare)
+  local function queues_for(result)
+    return id_of(result.message.tool_call_id) and of_bare or of_any
+  end
   for _, result in ipairs(results) do
     local name = text_field(result.message, "name")
-    local call = name and find_call(batch, result, name)
+    local call = name and first_open(queues_for(result).names[name])
     if call then
       pair(call, result)
     end
   end
-  batch.next_open = 1
   for _, result in ipairs(results) do
-    while batch.calls[batch.next_open] and batch.calls[batch.next_open].result do
-      batch.next_open = batch.next_open + 1
-    end
     if result.call == nil then
-      local name = text_field(result.message, "name")
-      for k = batch.next_open, #batch.calls do
-        local call = batch.calls[k]
-        if may_take(call, result) and (name == nil or call.name == nil) then
-          pair(call, result)
-          break
-        end
+      local queues = queues_for(result)
+      local named = text_field(result.message, "name") ~= nil
+      local calls = queues.all
+      if named then
+        calls = queues.names[false]
+      end
+      local call = first_open(calls)
+      if call then
+        pair(call, result)
       end
     end
   end
@@ -246,9 +273,7 @@ local function count_moved(entries)
     if entry.call then
       moved = moved + (entry.call.owner ~= owner and 1 or 0)
     end
-    if entry.is_result then
-      owner = entry.call and entry.call.owner or owner
-    elseif not entry.gone then
+    if not entry.is_result and not entry.gone then
       owner = entry
     end
   end
@@ -323,10 +348,10 @@ end
 
 ---@see compaction.repair in types.lua
 function M.repair(messages, options)
-  local n = core.count_messages(messages, "repair")
+  local n = checked("repair", core.count_messages, messages, "repair")
   local o = options_of("repair", 2, options, { calls = "string" })
   if o.calls ~= nil and o.calls ~= "drop" and o.calls ~= "placeholder" then
-    error(("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got '%s')"):format(o.calls), 0)
+    raise(("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got '%s')"):format(o.calls))
   end
   local out, report = M.run(messages, o.calls == "drop", n)
   return out, report

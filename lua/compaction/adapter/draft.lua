@@ -1,10 +1,11 @@
 ---A message of ours while it is read from a native one: texts, media, reasoning, calls and results.
 ---What stands in a content is told by its own marks, whatever the provider: hosts mix them.
+local checked = require "compaction.checked"
 local core = require "compaction.core"
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 local usage = require "compaction.adapter.usage"
 
-local json = core.json
 
 -- Deeper than any message; a table that holds itself is deeper still.
 local MAX_DEPTH = 50
@@ -69,7 +70,7 @@ M.present = present
 
 ---Raise for a wrong value, naming its place.
 local function wrong(at, wanted, value)
-  error(("bad argument #1 to 'to_messages' (%s: %s expected, got %s)"):format(at, wanted, type(value)), 0)
+  raise(("bad argument #1 to 'to_messages' (%s: %s expected, got %s)"):format(at, wanted, type(value)))
 end
 M.wrong = wrong
 
@@ -165,7 +166,7 @@ end
 
 ---A value of no known form counts as its JSON.
 function Draft:add_json(value, at)
-  self:add_text(json(without_media(self, value, 1, {}), "to_messages", at))
+  self:add_text(checked("to_messages", core.json, without_media(self, value, 1, {}), "to_messages", at))
 end
 
 ---A result object: one string field alone is the result, all else counts as its JSON.
@@ -477,7 +478,7 @@ function M.table_of_arguments(arguments)
   if type(arguments) == "string" and arguments:find "^%s*{%s*}%s*$" or arguments == nil then
     return {}
   elseif type(arguments) == "string" then
-    error("bad argument #1 to 'from_message' (arguments: table expected, this provider takes no JSON text)", 0)
+    raise("bad argument #1 to 'from_message' (arguments: table expected, this provider takes no JSON text)")
   end
   return arguments
 end
@@ -485,7 +486,7 @@ end
 ---Read one native message or a list of them: `read(draft, native, out)` for each table.
 function M.each(native, is_single, read)
   if type(native) ~= "table" or present(native) == nil then
-    error(("bad argument #1 to 'to_messages' (message or list of messages expected, got %s)"):format(type(native)), 0)
+    raise(("bad argument #1 to 'to_messages' (message or list of messages expected, got %s)"):format(type(native)))
   end
   local out = {}
   if is_single(native) then
@@ -493,7 +494,7 @@ function M.each(native, is_single, read)
     return out
   end
   if #native == 0 and next(native) ~= nil then
-    error("bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)", 0)
+    raise("bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)")
   end
   for i = 1, #native do
     local at = ("messages[%d]"):format(i)

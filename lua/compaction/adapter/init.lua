@@ -1,5 +1,6 @@
 ---Providers' message shapes into ours and back. Each adapter is loaded when it is first asked for.
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 
 local NAMES = {
   openai = true,
@@ -129,14 +130,14 @@ local M = {}
 function M.detect(native, name)
   if name ~= nil then
     if not NAMES[name] then
-      error(("bad argument #2 to 'detect' (unknown shape '%s')"):format(tostring(name)), 2)
+      raise(("bad argument #2 to 'detect' (unknown shape '%s')"):format(tostring(name)))
     end
     return name
   end
   if type(native) == "string" then
     return "responses"
   elseif type(native) ~= "table" then
-    error(("bad argument #1 to 'detect' (message or list expected, got %s)"):format(type(native)), 2)
+    raise(("bad argument #1 to 'detect' (message or list expected, got %s)"):format(type(native)))
   end
   return shape_of_message(native) or first_mark(native, shape_of_message) or "openai"
 end

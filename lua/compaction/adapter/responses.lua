@@ -1,5 +1,6 @@
 ---OpenAI's Responses: a list of items, of which a run by the assistant is one message.
 local draft = require "compaction.adapter.draft"
+local raise = require "compaction.raise"
 local usage = require "compaction.adapter.usage"
 
 local present, field, wrong = draft.present, draft.field, draft.wrong
@@ -124,7 +125,7 @@ function M.to_messages(native)
     out[1] = { role = "user", content = native, native = native }
     return out
   elseif type(native) ~= "table" or present(native) == nil then
-    error(("bad argument #1 to 'to_messages' (item or list of items expected, got %s)"):format(type(native)), 0)
+    raise(("bad argument #1 to 'to_messages' (item or list of items expected, got %s)"):format(type(native)))
   end
   if is_response(native) then
     read_response(native, "response", out)

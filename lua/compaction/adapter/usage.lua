@@ -2,6 +2,7 @@
 ---cached tokens stand inside the prompt or beside it, reasoning inside the output or beside it.
 ---Where a total is told, it decides; else the provider's own convention does.
 local present = require "compaction.present"
+local raise = require "compaction.raise"
 
 local M = {}
 
@@ -89,7 +90,7 @@ local CONVENTIONS = { M.OPENAI, M.ANTHROPIC, M.BEDROCK, M.GEMINI, M.OLLAMA }
 local MAX_EXACT = 2 ^ 53
 
 local function fail(at, wanted, got)
-  error(("bad argument #1 to %s: %s expected, got %s)"):format(at, wanted, got), 0)
+  raise(("bad argument #1 to %s: %s expected, got %s)"):format(at, wanted, got))
 end
 
 -- The number at a path, nil if it is absent.

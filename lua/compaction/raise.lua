@@ -1,0 +1,17 @@
+---Raise an error as the functions in C do: with the place in the file of whoever called this library.
+local here = debug.getinfo(1, "S").source:match "^(.*)raise%.lua$"
+
+local function is_ours(source)
+  return source:sub(1, #here) == here
+end
+
+---@param text string "bad argument #1 to 'fit' (…)"
+return function(text)
+  local level = 2
+  local info = debug.getinfo(level, "S")
+  while info and is_ours(info.source) do
+    level = level + 1
+    info = debug.getinfo(level, "S")
+  end
+  error(text, level)
+end
