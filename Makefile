@@ -157,9 +157,9 @@ format:
 	$(if $(STYLUA),$(STYLUA) lua spec src/embed.lua doc/examples)
 
 install: build
-	install -d $(DESTDIR)$(PREFIX)/lib/lua/$(V)/compaction $(DESTDIR)$(PREFIX)/share/lua/$(V)/compaction
+	install -d $(DESTDIR)$(PREFIX)/lib/lua/$(V)/compaction
 	install -m 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/lua/$(V)/compaction/core.so
-	install -m 644 lua/compaction/*.lua $(DESTDIR)$(PREFIX)/share/lua/$(V)/compaction
+	cd lua && find compaction -name '*.lua' -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/lua/$(V)/{} \;
 
 # Also what `luarocks make` leaves beside the sources.
 clean:

@@ -27,7 +27,11 @@ function shapes.openai(null)
       reasoning_content = thought,
       refusal = null,
       tool_calls = {
-        { id = "c1", type = "function", ["function"] = { name = "read", arguments = '{"n":1,"path":"a.py"}' } },
+        {
+          id = "c1",
+          type = "function",
+          ["function"] = { name = "read", arguments = '{"n":1,"path":"a.py"}' },
+        },
         { id = "c2", type = "function", ["function"] = { name = "shot", arguments = "{}" } },
       },
       function_call = null,
@@ -62,8 +66,20 @@ function shapes.responses(null)
       content = null,
       encrypted_content = ("x"):rep(5000),
     },
-    { type = "message", role = "assistant", id = "m1", content = { { type = "output_text", text = first_answer, annotations = {} } } },
-    { type = "function_call", id = "f1", call_id = "c1", name = "read", arguments = '{"n":1,"path":"a.py"}', status = null },
+    {
+      type = "message",
+      role = "assistant",
+      id = "m1",
+      content = { { type = "output_text", text = first_answer, annotations = {} } },
+    },
+    {
+      type = "function_call",
+      id = "f1",
+      call_id = "c1",
+      name = "read",
+      arguments = '{"n":1,"path":"a.py"}',
+      status = null,
+    },
     {
       type = "function_call",
       id = "f2",
@@ -85,7 +101,12 @@ function shapes.responses(null)
       call_id = "c2",
       output = { { type = "input_text", text = "the screen" }, { type = "input_image", image_url = URL } },
     },
-    { type = "message", role = "assistant", content = { { type = "output_text", text = second_answer } }, usage = null },
+    {
+      type = "message",
+      role = "assistant",
+      content = { { type = "output_text", text = second_answer } },
+      usage = null,
+    },
     { role = "user", content = thanks },
   }
 end
@@ -120,7 +141,11 @@ function shapes.anthropic(null)
       role = "user",
       content = {
         { type = "tool_result", tool_use_id = "c1", content = file, is_error = null },
-        { type = "tool_result", tool_use_id = "c2", content = { { type = "text", text = "the screen" }, picture } },
+        {
+          type = "tool_result",
+          tool_use_id = "c2",
+          content = { { type = "text", text = "the screen" }, picture },
+        },
       },
     },
     { role = "assistant", content = second_answer, usage = null },
@@ -137,7 +162,10 @@ function shapes.gemini(null)
       parts = {
         { text = thought, thought = true },
         { text = first_answer, thoughtSignature = null },
-        { functionCall = { name = "read", args = { path = "a.py", n = 1 } }, thoughtSignature = ("s"):rep(3000) },
+        {
+          functionCall = { name = "read", args = { path = "a.py", n = 1 } },
+          thoughtSignature = ("s"):rep(3000),
+        },
         { functionCall = { name = "shot", args = {} } },
       },
       modelVersion = "gpt-5",
@@ -176,7 +204,13 @@ function shapes.bedrock(null)
         { toolUse = { toolUseId = "c2", name = "shot", input = {} } },
       },
       modelId = "gpt-5",
-      usage = { inputTokens = 200, outputTokens = 60, totalTokens = 1260, cacheReadInputTokens = 1000, cacheWriteInputTokens = null },
+      usage = {
+        inputTokens = 200,
+        outputTokens = 60,
+        totalTokens = 1260,
+        cacheReadInputTokens = 1000,
+        cacheWriteInputTokens = null,
+      },
     },
     {
       role = "user",
@@ -231,7 +265,11 @@ function shapes.codecompanion(null)
       reasoning = { content = thought, encrypted_content = ("s"):rep(3000) },
       tools = {
         calls = {
-          { id = "x1", call_id = "c1", ["function"] = { name = "read", arguments = { path = "a.py", n = 1 } } },
+          {
+            id = "x1",
+            call_id = "c1",
+            ["function"] = { name = "read", arguments = { path = "a.py", n = 1 } },
+          },
           { id = "x2", call_id = "c2", ["function"] = { name = "shot", arguments = "{}" } },
         },
       },
@@ -239,7 +277,11 @@ function shapes.codecompanion(null)
       usage = { prompt_tokens = 1200, completion_tokens = 60 },
     },
     { role = "tool", tools = { call_id = "c1", name = null }, content = file },
-    { role = "tool", tools = { call_id = "c2" }, content = { { type = "text", text = "the screen" }, picture } },
+    {
+      role = "tool",
+      tools = { call_id = "c2" },
+      content = { { type = "text", text = "the screen" }, picture },
+    },
     { role = "llm", content = second_answer, tools = null },
     { role = "user", content = thanks },
   }
@@ -302,7 +344,17 @@ function shapes.copilotchat(null)
   }
 end
 
-local NAMES = { "openai", "responses", "anthropic", "gemini", "bedrock", "ollama", "codecompanion", "avante", "copilotchat" }
+local NAMES = {
+  "openai",
+  "responses",
+  "anthropic",
+  "gemini",
+  "bedrock",
+  "ollama",
+  "codecompanion",
+  "avante",
+  "copilotchat",
+}
 
 -- What a conversation answers, message by message.
 local function answers(messages)
@@ -349,7 +401,8 @@ describe("one conversation in nine shapes", function()
       local coarse = shapes.openai(null.value)
       coarse[3].usage = { prompt_tokens = 1200, completion_tokens = 60 }
       coarse = answers(adapter.openai.to_messages(coarse))
-      local without_details = { bedrock = true, ollama = true, codecompanion = true, avante = true, copilotchat = true }
+      local without_details =
+        { bedrock = true, ollama = true, codecompanion = true, avante = true, copilotchat = true }
       for _, name in ipairs(NAMES) do
         local native = shapes[name](null.value)
         local before = copy(native)
@@ -396,7 +449,11 @@ describe("detect", function()
       ollama = { role = "tool", tool_name = "read", content = "x" },
       codecompanion = { role = "llm", content = "x" },
       avante = { message = { role = "user", content = "x" }, uuid = "u" },
-      copilotchat = { role = "assistant", content = "", tool_calls = { { id = "c", name = "read", arguments = "{}" } } },
+      copilotchat = {
+        role = "assistant",
+        content = "",
+        tool_calls = { { id = "c", name = "read", arguments = "{}" } },
+      },
     } do
       assert.equal(name, adapter.detect(message), name)
       assert.equal(name, adapter.detect { { role = "user", content = "plain" }, message }, name)
@@ -412,7 +469,10 @@ describe("detect", function()
   end)
 
   it("tells a response by what stands around the message", function()
-    assert.equal("openai", adapter.detect { choices = { { message = { role = "assistant", content = "x" } } } })
+    assert.equal(
+      "openai",
+      adapter.detect { choices = { { message = { role = "assistant", content = "x" } } } }
+    )
     assert.equal("gemini", adapter.detect { candidates = {} })
     assert.equal("ollama", adapter.detect { message = { role = "assistant", content = "x" }, done = true })
     assert.equal("bedrock", adapter.detect { output = { message = { role = "assistant", content = {} } } })
@@ -432,7 +492,11 @@ describe("to_messages", function()
       assert.equal(message, out[1].native, name)
     end
     local message = { role = "assistant", content = "x" }
-    check("openai", { choices = { { message = message } }, model = "m", usage = { prompt_tokens = 70, completion_tokens = 5 } }, message)
+    check("openai", {
+      choices = { { message = message } },
+      model = "m",
+      usage = { prompt_tokens = 70, completion_tokens = 5 },
+    }, message)
     message = { role = "model", parts = { { text = "x" } } }
     check("gemini", {
       candidates = { { content = message } },
@@ -440,11 +504,19 @@ describe("to_messages", function()
       usageMetadata = { promptTokenCount = 70, candidatesTokenCount = 5 },
     }, message)
     message = { role = "assistant", content = { { text = "x" } } }
-    check("bedrock", { output = { message = message }, modelId = "m", usage = { inputTokens = 70, outputTokens = 5 } }, message)
+    check(
+      "bedrock",
+      { output = { message = message }, modelId = "m", usage = { inputTokens = 70, outputTokens = 5 } },
+      message
+    )
     message = { role = "assistant", content = "x" }
     check("ollama", { message = message, model = "m", prompt_eval_count = 70, eval_count = 5 }, message)
     local item = { type = "message", role = "assistant", content = { { type = "output_text", text = "x" } } }
-    check("responses", { output = { item }, model = "m", usage = { input_tokens = 70, output_tokens = 5 } }, item)
+    check(
+      "responses",
+      { output = { item }, model = "m", usage = { input_tokens = 70, output_tokens = 5 } },
+      item
+    )
   end)
 
   it("makes one turn of a run of Responses items, and pairs by call_id", function()
@@ -489,7 +561,10 @@ describe("to_messages", function()
 
   it("counts an object with one text as that text, any other as its JSON", function()
     local function response(value)
-      return adapter.gemini.to_messages({ role = "user", parts = { { functionResponse = { name = "f", response = value } } } })[1]
+      return adapter.gemini.to_messages({
+        role = "user",
+        parts = { { functionResponse = { name = "f", response = value } } },
+      })[1]
     end
     for _, key in ipairs { "output", "result", "content" } do
       assert.equal("plain", response({ [key] = "plain" }).content)
@@ -512,15 +587,33 @@ describe("to_messages", function()
     for _, case in ipairs {
       { "openai", { role = "user", content = { { type = "image_url", image_url = { url = URL } } } } },
       { "openai", { role = "tool", tool_call_id = "c", content = URL } },
-      { "openai", { role = "user", content = { { type = "input_audio", input_audio = { data = IMAGE, format = "wav" } } } } },
+      {
+        "openai",
+        {
+          role = "user",
+          content = { { type = "input_audio", input_audio = { data = IMAGE, format = "wav" } } },
+        },
+      },
       { "responses", { role = "user", content = { { type = "input_image", image_url = URL } } } },
       { "responses", { type = "function_call_output", call_id = "c", output = URL } },
       { "responses", { type = "image_generation_call", id = "i", result = IMAGE } },
       { "anthropic", { role = "user", content = { picture } } },
-      { "anthropic", { role = "user", content = { { type = "tool_result", tool_use_id = "c", content = { picture } } } } },
-      { "anthropic", { role = "user", content = { { type = "document", source = { type = "base64", data = IMAGE } } } } },
-      { "gemini", { role = "user", parts = { { inline_data = { mime_type = "image/png", data = IMAGE } } } } },
-      { "bedrock", { role = "user", content = { { image = { format = "png", source = { bytes = IMAGE } } } } } },
+      {
+        "anthropic",
+        { role = "user", content = { { type = "tool_result", tool_use_id = "c", content = { picture } } } },
+      },
+      {
+        "anthropic",
+        { role = "user", content = { { type = "document", source = { type = "base64", data = IMAGE } } } },
+      },
+      {
+        "gemini",
+        { role = "user", parts = { { inline_data = { mime_type = "image/png", data = IMAGE } } } },
+      },
+      {
+        "bedrock",
+        { role = "user", content = { { image = { format = "png", source = { bytes = IMAGE } } } } },
+      },
       { "ollama", { role = "user", content = "", images = { IMAGE } } },
       { "codecompanion", { role = "user", content = IMAGE, _meta = { tag = "image" } } },
       { "codecompanion", { role = "user", content = IMAGE, context = { mimetype = "image/png" } } },
@@ -564,7 +657,12 @@ describe("to_messages", function()
     local out = adapter.avante.to_messages {
       { message = { role = "user", content = "old" }, uuid = "1", is_compacted = true },
       { message = { role = "user", content = "shown" }, uuid = "2", just_for_display = true },
-      { message = { role = "assistant", content = { type = "reasoning", summary = { { type = "summary_text", text = "hm" } } } } },
+      {
+        message = {
+          role = "assistant",
+          content = { type = "reasoning", summary = { { type = "summary_text", text = "hm" } } },
+        },
+      },
     }
     assert.equal("assistant", roles(out))
     assert.equal("hm", out[1].reasoning_content)
@@ -572,18 +670,27 @@ describe("to_messages", function()
 
   it("splits a total that is all there is", function()
     local text = ("word "):rep(100)
-    local out = adapter.copilotchat.to_messages { { role = "assistant", content = text, usage = { total_tokens = 5000 } } }
+    local out = adapter.copilotchat.to_messages {
+      { role = "assistant", content = text, usage = { total_tokens = 5000 } },
+    }
     assert.equal(5000, out[1].usage.input_tokens + out[1].usage.output_tokens)
     assert.truthy(out[1].usage.output_tokens > 90)
     assert.is_string(out[1].usage.suspect)
-    out = adapter.codecompanion.to_messages { role = "llm", content = text, _meta = { cumulative_tokens = 5000 } }
+    out =
+      adapter.codecompanion.to_messages { role = "llm", content = text, _meta = { cumulative_tokens = 5000 } }
     assert.equal(5000, out[1].usage.input_tokens + out[1].usage.output_tokens)
   end)
 
   it("carries the mark of an earlier compaction over", function()
     local mark = { version = 1, kept = 2 }
-    assert.equal(mark, adapter.openai.to_messages({ role = "user", content = "s", compaction = mark })[1].compaction)
-    assert.equal(mark, adapter.gemini.to_messages({ role = "user", parts = { { text = "s" } }, compaction = mark })[1].compaction)
+    assert.equal(
+      mark,
+      adapter.openai.to_messages({ role = "user", content = "s", compaction = mark })[1].compaction
+    )
+    assert.equal(
+      mark,
+      adapter.gemini.to_messages({ role = "user", parts = { { text = "s" } }, compaction = mark })[1].compaction
+    )
   end)
 
   it("keeps tables of arguments as they are", function()
@@ -597,8 +704,16 @@ describe("to_messages", function()
     for _, case in ipairs {
       { "openai", 5, "bad argument #1 to 'to_messages' (message or list of messages expected, got number)" },
       { "openai", { "x" }, "bad argument #1 to 'to_messages' (messages[1]: table expected, got string)" },
-      { "openai", { messages = {} }, "bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)" },
-      { "openai", { { role = 5 } }, "bad argument #1 to 'to_messages' (messages[1].role: string expected, got number)" },
+      {
+        "openai",
+        { messages = {} },
+        "bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)",
+      },
+      {
+        "openai",
+        { { role = 5 } },
+        "bad argument #1 to 'to_messages' (messages[1].role: string expected, got number)",
+      },
       {
         "openai",
         { { role = "user", content = 5 } },
@@ -619,7 +734,11 @@ describe("to_messages", function()
         { { role = "assistant", content = "x", usage = { input_tokens = "9" } } },
         "bad argument #1 to 'to_messages' (messages[1].usage.input_tokens: number expected, got string)",
       },
-      { "responses", { 5 }, "bad argument #1 to 'to_messages' (messages[1]: item (a table) expected, got number)" },
+      {
+        "responses",
+        { 5 },
+        "bad argument #1 to 'to_messages' (messages[1]: item (a table) expected, got number)",
+      },
     } do
       local ok, message = pcall(adapter[case[1]].to_messages, case[2])
       assert.is_false(ok)
@@ -637,14 +756,18 @@ describe("to_messages", function()
     local response = {}
     response.self = response
     assert.has_error(function()
-      adapter.gemini.to_messages { { role = "user", parts = { { functionResponse = { name = "f", response = response } } } } }
+      adapter.gemini.to_messages {
+        { role = "user", parts = { { functionResponse = { name = "f", response = response } } } },
+      }
     end)
     local wide = { 1 }
     for _ = 1, 60 do
       wide = { a = wide, b = wide }
     end
     assert.has_error(function()
-      adapter.gemini.to_messages { { role = "user", parts = { { functionResponse = { name = "f", response = wide } } } } }
+      adapter.gemini.to_messages {
+        { role = "user", parts = { { functionResponse = { name = "f", response = wide } } } },
+      }
     end)
   end)
 end)
@@ -669,7 +792,8 @@ describe("from_message", function()
     avante = { message = { role = "user", content = summary.content } },
     copilotchat = { role = "user", content = summary.content },
   }
-  local anthropic_missing = { role = "user", content = { { type = "tool_result", tool_use_id = "c1", content = "[missing]" } } }
+  local anthropic_missing =
+    { role = "user", content = { { type = "tool_result", tool_use_id = "c1", content = "[missing]" } } }
   local native_missing = {
     openai = { role = "tool", tool_call_id = "c1", content = "[missing]" },
     responses = { type = "function_call_output", call_id = "c1", output = "[missing]" },
@@ -678,7 +802,10 @@ describe("from_message", function()
       role = "user",
       parts = { { functionResponse = { id = "c1", name = "read", response = { output = "[missing]" } } } },
     },
-    bedrock = { role = "user", content = { { toolResult = { toolUseId = "c1", content = { { text = "[missing]" } } } } } },
+    bedrock = {
+      role = "user",
+      content = { { toolResult = { toolUseId = "c1", content = { { text = "[missing]" } } } } },
+    },
     ollama = { role = "tool", tool_call_id = "c1", tool_name = "read", content = "[missing]" },
     codecompanion = { role = "tool", tools = { call_id = "c1", name = "read" }, content = "[missing]" },
     avante = { message = anthropic_missing },
@@ -702,8 +829,18 @@ describe("from_message", function()
       for i = 3, 4 do
         local made = adapter[name].from_message(before[i])
         local back = adapter[name].to_messages(made[1] and made or { made })
-        local want = { role = before[i].role, content = before[i].content, multi_content = before[i].multi_content, tool_calls = before[i].tool_calls }
-        local got = { role = before[i].role, content = back[1].content, multi_content = back[1].multi_content, tool_calls = back[1].tool_calls }
+        local want = {
+          role = before[i].role,
+          content = before[i].content,
+          multi_content = before[i].multi_content,
+          tool_calls = before[i].tool_calls,
+        }
+        local got = {
+          role = before[i].role,
+          content = back[1].content,
+          multi_content = back[1].multi_content,
+          tool_calls = back[1].tool_calls,
+        }
         assert.equal(
           compaction.conversation({ want }, { estimator = "openai" }):estimate(1, 1),
           compaction.conversation({ got }, { estimator = "openai" }):estimate(1, 1),
@@ -717,43 +854,82 @@ end)
 describe("usage", function()
   local function counts(name, native)
     local u = adapter[name].usage(native)
-    return { u.input_tokens, u.cached_input_tokens, u.cached_write_tokens, u.output_tokens, u.reasoning_tokens }
+    return {
+      u.input_tokens,
+      u.cached_input_tokens,
+      u.cached_write_tokens,
+      u.output_tokens,
+      u.reasoning_tokens,
+    }
   end
   local function prompt(u)
     return u.input_tokens + u.cached_input_tokens + u.cached_write_tokens
   end
 
   it("knows cached tokens inside the prompt (OpenAI, Gemini, llama.cpp)", function()
-    local native = { prompt_tokens = 38196, prompt_tokens_details = { cached_tokens = 38153 }, completion_tokens = 400 }
+    local native =
+      { prompt_tokens = 38196, prompt_tokens_details = { cached_tokens = 38153 }, completion_tokens = 400 }
     assert.equal(38196, prompt(adapter.openai.usage(native)))
     assert.same({ 43, 38153, 0, 400, 0 }, counts("openai", native))
-    native = { input_tokens = 184704, cached_input_tokens = 183936, output_tokens = 49, total_tokens = 184753 }
+    native =
+      { input_tokens = 184704, cached_input_tokens = 183936, output_tokens = 49, total_tokens = 184753 }
     assert.same({ 768, 183936, 0, 49, 0 }, counts("responses", native))
-    native = { promptTokenCount = 100, cachedContentTokenCount = 90, candidatesTokenCount = 5, totalTokenCount = 105 }
+    native = {
+      promptTokenCount = 100,
+      cachedContentTokenCount = 90,
+      candidatesTokenCount = 5,
+      totalTokenCount = 105,
+    }
     assert.same({ 10, 90, 0, 5, 0 }, counts("gemini", native))
-    native = { prompt_tokens = 100, prompt_tokens_details = { cached_tokens = 60, cache_write_tokens = 30 }, completion_tokens = 5 }
+    native = {
+      prompt_tokens = 100,
+      prompt_tokens_details = { cached_tokens = 60, cache_write_tokens = 30 },
+      completion_tokens = 5,
+    }
     assert.same({ 10, 60, 30, 5, 0 }, counts("openai", native))
-    assert.same({ 10, 90, 0, 5, 0 }, counts("openai", { prompt_tokens = 100, prompt_cache_hit_tokens = 90, completion_tokens = 5 }))
+    assert.same(
+      { 10, 90, 0, 5, 0 },
+      counts("openai", { prompt_tokens = 100, prompt_cache_hit_tokens = 90, completion_tokens = 5 })
+    )
   end)
 
   it("knows cached tokens beside the prompt (Anthropic, Bedrock)", function()
     local native = { input_tokens = 206, cache_read_input_tokens = 98432, output_tokens = 78 }
     assert.equal(98638, prompt(adapter.anthropic.usage(native)))
     assert.same({ 206, 98432, 0, 78, 0 }, counts("anthropic", native))
-    native = { inputTokens = 4, outputTokens = 9, cacheReadInputTokens = 1000, cacheWriteInputTokens = 20, totalTokens = 1033 }
+    native = {
+      inputTokens = 4,
+      outputTokens = 9,
+      cacheReadInputTokens = 1000,
+      cacheWriteInputTokens = 20,
+      totalTokens = 1033,
+    }
     assert.same({ 4, 1000, 20, 9, 0 }, counts("bedrock", native))
-    native = { input_tokens = 1, cache_creation = { ephemeral_5m_input_tokens = 7, ephemeral_1h_input_tokens = 5 }, output_tokens = 2 }
+    native = {
+      input_tokens = 1,
+      cache_creation = { ephemeral_5m_input_tokens = 7, ephemeral_1h_input_tokens = 5 },
+      output_tokens = 2,
+    }
     assert.same({ 1, 0, 12, 2, 0 }, counts("anthropic", native))
   end)
 
   it("takes more cached tokens than the prompt has apart, or holds them", function()
-    local native = { prompt_tokens = 100, prompt_tokens_details = { cached_tokens = 900 }, completion_tokens = 5, total_tokens = 1005 }
+    local native = {
+      prompt_tokens = 100,
+      prompt_tokens_details = { cached_tokens = 900 },
+      completion_tokens = 5,
+      total_tokens = 1005,
+    }
     assert.same({ 100, 900, 0, 5, 0 }, counts("openai", native))
     assert.is_string(adapter.openai.usage(native).suspect)
     native.total_tokens = 105
     assert.same({ 0, 100, 0, 5, 0 }, counts("openai", native))
     assert.is_string(adapter.openai.usage(native).suspect)
-    native = { prompt_tokens = 100, prompt_tokens_details = { cached_tokens = 90, cache_write_tokens = 90 }, completion_tokens = 5 }
+    native = {
+      prompt_tokens = 100,
+      prompt_tokens_details = { cached_tokens = 90, cache_write_tokens = 90 },
+      completion_tokens = 5,
+    }
     assert.same({ 0, 90, 10, 5, 0 }, counts("openai", native))
   end)
 
@@ -761,13 +937,21 @@ describe("usage", function()
     local native = { prompt_tokens = 331, completion_tokens = 11, total_tokens = 613 }
     native.completion_tokens_details = { reasoning_tokens = 271 }
     assert.same({ 331, 0, 0, 282, 271 }, counts("openai", native)) -- xAI: beside, and in the total
-    native = { prompt_tokens = 331, completion_tokens = 300, completion_tokens_details = { reasoning_tokens = 271 } }
+    native =
+      { prompt_tokens = 331, completion_tokens = 300, completion_tokens_details = { reasoning_tokens = 271 } }
     assert.same({ 331, 0, 0, 300, 271 }, counts("openai", native))
     native.completion_tokens = 11 -- more reasoning than output: it was not in it
     assert.same({ 331, 0, 0, 282, 271 }, counts("openai", native))
-    native = { promptTokenCount = 900, candidatesTokenCount = 5, thoughtsTokenCount = 40, toolUsePromptTokenCount = 10, totalTokenCount = 955 }
+    native = {
+      promptTokenCount = 900,
+      candidatesTokenCount = 5,
+      thoughtsTokenCount = 40,
+      toolUsePromptTokenCount = 10,
+      totalTokenCount = 955,
+    }
     assert.same({ 910, 0, 0, 45, 40 }, counts("gemini", native))
-    native = { promptTokenCount = 900, candidatesTokenCount = 45, thoughtsTokenCount = 40, totalTokenCount = 945 }
+    native =
+      { promptTokenCount = 900, candidatesTokenCount = 45, thoughtsTokenCount = 40, totalTokenCount = 945 }
     assert.same({ 900, 0, 0, 45, 40 }, counts("gemini", native)) -- a server that counts them in
   end)
 
@@ -775,25 +959,36 @@ describe("usage", function()
     assert.same({ 95, 0, 0, 5, 0 }, counts("openai", { completion_tokens = 5, total_tokens = 100 }))
     assert.same({ 95, 0, 0, 5, 0 }, counts("openai", { prompt_tokens = 95, total_tokens = 100 }))
     assert.same({ 100, 0, 0, 0, 0 }, counts("copilotchat", { total_tokens = 100 }))
-    assert.same({ 200, 0, 0, 50, 0 }, counts("openai", { prompt_tokens = 200, completion_tokens = 50, total_tokens = 100 }))
-    assert.is_string(adapter.openai.usage({ prompt_tokens = 200, completion_tokens = 50, total_tokens = 100 }).suspect)
-    assert.is_nil(adapter.openai.usage({ prompt_tokens = 200, completion_tokens = 50, total_tokens = 250 }).suspect)
+    assert.same(
+      { 200, 0, 0, 50, 0 },
+      counts("openai", { prompt_tokens = 200, completion_tokens = 50, total_tokens = 100 })
+    )
+    assert.is_string(
+      adapter.openai.usage({ prompt_tokens = 200, completion_tokens = 50, total_tokens = 100 }).suspect
+    )
+    assert.is_nil(
+      adapter.openai.usage({ prompt_tokens = 200, completion_tokens = 50, total_tokens = 250 }).suspect
+    )
   end)
 
   it("reads a stream: later values overwrite, null never does", function()
     for _, null in ipairs(nulls) do
-      local chunks = { null.value, { usage = null.value }, null.value, { prompt_tokens = 7, completion_tokens = 3 } }
+      local chunks =
+        { null.value, { usage = null.value }, null.value, { prompt_tokens = 7, completion_tokens = 3 } }
       assert.same({ 7, 0, 0, 3, 0 }, counts("openai", chunks))
     end
     local start = { input_tokens = 2049, cache_read_input_tokens = 11, output_tokens = 1 }
     local delta = { input_tokens = 13520, output_tokens = 40 }
     assert.same({ 13520, 11, 0, 40, 0 }, counts("anthropic", { start, delta }))
     assert.same({ 2049, 11, 0, 40, 0 }, counts("anthropic", { start, { output_tokens = 40 } }))
-    assert.same({ 2049, 11, 0, 40, 0 }, counts("anthropic", {
-      { type = "message_start", message = { usage = start } },
-      { type = "content_block_delta" },
-      { type = "message_delta", usage = { output_tokens = 40 } },
-    }))
+    assert.same(
+      { 2049, 11, 0, 40, 0 },
+      counts("anthropic", {
+        { type = "message_start", message = { usage = start } },
+        { type = "content_block_delta" },
+        { type = "message_delta", usage = { output_tokens = 40 } },
+      })
+    )
     assert.is_nil(start.suspect)
   end)
 
@@ -817,7 +1012,13 @@ describe("usage", function()
               prompt_tokens_details = { cached_tokens = c, cache_write_tokens = b },
               completion_tokens_details = { reasoning_tokens = c },
             }
-            for _, key in ipairs { "input_tokens", "cached_input_tokens", "cached_write_tokens", "output_tokens", "reasoning_tokens" } do
+            for _, key in ipairs {
+              "input_tokens",
+              "cached_input_tokens",
+              "cached_write_tokens",
+              "output_tokens",
+              "reasoning_tokens",
+            } do
               assert.truthy(u[key] >= 0)
             end
             assert.truthy(u.reasoning_tokens <= u.output_tokens)

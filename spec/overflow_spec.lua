@@ -8,42 +8,210 @@ local overflow = compaction.overflow
 -- { status, text, kind, actual, limit, input, output }
 local CASES = {
   { 400, "prompt is too long: 213462 tokens > 200000 maximum", "tokens", 213462, 200000, 213462 },
-  { 400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 204698, decrease input length or `max_tokens` and try again", "tokens", 210000, 204698, 190000, 20000 },
+  {
+    400,
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 204698, decrease input length or `max_tokens` and try again",
+    "tokens",
+    210000,
+    204698,
+    190000,
+    20000,
+  },
   { 200, '{"stop_reason":"model_context_window_exceeded"}', "tokens" },
-  { 400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens. Please reduce the length of the messages.", "tokens", 150000, 128000, 150000 },
-  { 400, "This model's maximum context length is 128000 tokens. However, you requested 140000 tokens (130000 in the messages, 10000 in the completion). Please reduce the length of the messages or completion.", "tokens", 140000, 128000, 130000, 10000 },
-  { 400, "Your input exceeds the context window of this model. Please adjust your input and try again.", "tokens" },
+  {
+    400,
+    "This model's maximum context length is 128000 tokens. However, your messages resulted in 150000 tokens. Please reduce the length of the messages.",
+    "tokens",
+    150000,
+    128000,
+    150000,
+  },
+  {
+    400,
+    "This model's maximum context length is 128000 tokens. However, you requested 140000 tokens (130000 in the messages, 10000 in the completion). Please reduce the length of the messages or completion.",
+    "tokens",
+    140000,
+    128000,
+    130000,
+    10000,
+  },
+  {
+    400,
+    "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "tokens",
+  },
   { nil, "exceeds the model's context window", "tokens" },
-  { 400, "string too long. Expected a string with maximum length 1048576, but got a string with length 2000000", "wire" },
-  { 400, "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", "tokens", 1196265, 1048575, 1196265 },
+  {
+    400,
+    "string too long. Expected a string with maximum length 1048576, but got a string with length 2000000",
+    "wire",
+  },
+  {
+    400,
+    "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+    "tokens",
+    1196265,
+    1048575,
+    1196265,
+  },
   { 400, "ValidationException: Input is too long for requested model.", "tokens" },
-  { 400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length", "tokens", 40000, 32768, 40000 },
+  {
+    400,
+    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "tokens",
+    40000,
+    32768,
+    40000,
+  },
   { 400, "Please reduce the length of the messages or completion.", "tokens" },
-  { 400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens.", "tokens", 537812, 131072, 537812 },
-  { 400, "This model's maximum context length is 1048576 tokens. However, you requested 1051540 tokens (1051539 in the messages, 1 in the completion).", "tokens", 1051540, 1048576, 1051539, 1 },
-  { 400, "This endpoint's maximum context length is 200000 tokens. However, you requested about 226360 tokens (210000 of text input, 8360 of tool input, 8000 in the output). Please reduce the length of either one.", "tokens", 226360, 200000, 218360, 8000 },
-  { 400, "litellm.ContextWindowExceededError: litellm.BadRequestError: AnthropicException - prompt is too long: 208310 tokens > 200000 maximum", "tokens", 208310, 200000, 208310 },
-  { 400, "This model's maximum context length is 32768 tokens. However, you requested 4096 output tokens and your prompt contains at least 30000 input tokens, for a total of at least 34096 tokens.", "tokens", 34096, 32768, 30000, 4096 },
-  { 400, "the request (80956 tokens) exceeds the available context size (16384 tokens), try increasing it", "tokens", 80956, 16384, 80956 },
+  {
+    400,
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "tokens",
+    537812,
+    131072,
+    537812,
+  },
+  {
+    400,
+    "This model's maximum context length is 1048576 tokens. However, you requested 1051540 tokens (1051539 in the messages, 1 in the completion).",
+    "tokens",
+    1051540,
+    1048576,
+    1051539,
+    1,
+  },
+  {
+    400,
+    "This endpoint's maximum context length is 200000 tokens. However, you requested about 226360 tokens (210000 of text input, 8360 of tool input, 8000 in the output). Please reduce the length of either one.",
+    "tokens",
+    226360,
+    200000,
+    218360,
+    8000,
+  },
+  {
+    400,
+    "litellm.ContextWindowExceededError: litellm.BadRequestError: AnthropicException - prompt is too long: 208310 tokens > 200000 maximum",
+    "tokens",
+    208310,
+    200000,
+    208310,
+  },
+  {
+    400,
+    "This model's maximum context length is 32768 tokens. However, you requested 4096 output tokens and your prompt contains at least 30000 input tokens, for a total of at least 34096 tokens.",
+    "tokens",
+    34096,
+    32768,
+    30000,
+    4096,
+  },
+  {
+    400,
+    "the request (80956 tokens) exceeds the available context size (16384 tokens), try increasing it",
+    "tokens",
+    80956,
+    16384,
+    80956,
+  },
   { 400, "prompt too long; exceeded max context length by 1200 tokens", "tokens" },
   { 400, "prompt token count of 22298 exceeds the limit of 20000", "tokens", 22298, 20000, 22298 },
   { 400, "Your request exceeded model token limit: 262144 (requested: 270000)", "tokens", 270000, 262144 },
-  { 400, "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192", "tokens", 9000, 8192 },
+  {
+    400,
+    "Please reduce the length of the messages or completion. Current length is 9000 while limit is 8192",
+    "tokens",
+    9000,
+    8192,
+  },
   -- other wordings
-  { 400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]", "tokens", nil, 30720 },
-  { 422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 512 `max_new_tokens`", "tokens", 4512, 4096, 4000, 512 },
-  { 422, "inputs tokens + max_new_tokens must be \226\137\164 2048. Given: 3000 inputs tokens and 20 max_new_tokens", "tokens", 3020, 2048, 3000, 20 },
-  { nil, "Trying to keep the first 14000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.", "tokens", nil, 4096 },
-  { 400, "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 32768 tokens and your request has 30000 input tokens (4096 > 32768 - 30000).", "tokens", 34096, 32768, 30000, 4096 },
-  { nil, "Your input of 250,000 tokens exceeds the 200,000 token context window", "tokens", 250000, 200000, 250000 },
+  {
+    400,
+    "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]",
+    "tokens",
+    nil,
+    30720,
+  },
+  {
+    422,
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 512 `max_new_tokens`",
+    "tokens",
+    4512,
+    4096,
+    4000,
+    512,
+  },
+  {
+    422,
+    "inputs tokens + max_new_tokens must be \226\137\164 2048. Given: 3000 inputs tokens and 20 max_new_tokens",
+    "tokens",
+    3020,
+    2048,
+    3000,
+    20,
+  },
+  {
+    nil,
+    "Trying to keep the first 14000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+    "tokens",
+    nil,
+    4096,
+  },
+  {
+    400,
+    "'max_tokens' or 'max_completion_tokens' is too large: 4096. This model's maximum context length is 32768 tokens and your request has 30000 input tokens (4096 > 32768 - 30000).",
+    "tokens",
+    34096,
+    32768,
+    30000,
+    4096,
+  },
+  {
+    nil,
+    "Your input of 250,000 tokens exceeds the 200,000 token context window",
+    "tokens",
+    250000,
+    200000,
+    250000,
+  },
   { nil, "The conversation has 45k tokens, but only 32k fit in the window", "tokens", 45000, 32000 },
   { 413, "Request body too large for gpt-4o model. Max size: 8000 tokens.", "tokens", nil, 8000 },
   { nil, "Requested tokens (5120) exceed context window of 4096", "tokens", 5120, 4096 },
-  { nil, "input is too long: 130\194\160512 tokens, the model allows 128_000", "tokens", 130512, 128000, 130512 },
+  {
+    nil,
+    "input is too long: 130\194\160512 tokens, the model allows 128_000",
+    "tokens",
+    130512,
+    128000,
+    130512,
+  },
   { nil, "context length exceeded: 65536 < 70211", "tokens", 70211, 65536 },
-  { nil, "total tokens 70211 (prompt 69187 + completion 1024) must not exceed 65536", "tokens", 70211, 65536, 69187, 1024 },
-  { nil, "The number of tokens in the prompt 145000 is greater than the limit 131072", "tokens", 145000, 131072, 145000 },
-  { nil, "length of prompt_tokens (131087) must be less than max_seq_len (131072).", "tokens", 131087, 131072, 131087 },
+  {
+    nil,
+    "total tokens 70211 (prompt 69187 + completion 1024) must not exceed 65536",
+    "tokens",
+    70211,
+    65536,
+    69187,
+    1024,
+  },
+  {
+    nil,
+    "The number of tokens in the prompt 145000 is greater than the limit 131072",
+    "tokens",
+    145000,
+    131072,
+    145000,
+  },
+  {
+    nil,
+    "length of prompt_tokens (131087) must be less than max_seq_len (131072).",
+    "tokens",
+    131087,
+    131072,
+    131087,
+  },
   { nil, "max_new_tokens + prompt length must be <= 8192, got 9000", "tokens", 9000, 8192 },
   { 400, "tokens in request more than max tokens allowed", "tokens" },
   { nil, "error 400: [413] Prompt exceeds max length", "tokens" },
@@ -52,22 +220,60 @@ local CASES = {
   { 413, "<html><head><title>413 Request Entity Too Large</title></head></html>", "wire" },
   { nil, "Decompressed request body exceeds 268435456 bytes", "wire" },
   { nil, "Input is too long: 45000 characters, maximum 40000 characters", "wire" },
-  { 400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes", "media" },
-  { 400, "At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels", "media" },
+  {
+    400,
+    "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes",
+    "media",
+  },
+  {
+    400,
+    "At least one of the image dimensions exceed max allowed size for many-image requests: 2000 pixels",
+    "media",
+  },
   { 400, "A maximum of 100 PDF pages may be provided.", "media" },
   { 429, "Too many tokens, please wait before trying again.", "rate" },
   { nil, "Too many tokens per day", "rate" },
   { nil, "This request would exceed the limit of 30000 tokens per minute", "rate" },
-  { 429, "Rate limit reached on tokens per min (TPM): Limit 30000, Used 28000, Requested 5000. Please try again in 6s.", "rate" },
+  {
+    429,
+    "Rate limit reached on tokens per min (TPM): Limit 30000, Used 28000, Requested 5000. Please try again in 6s.",
+    "rate",
+  },
   { 429, "", "rate" },
-  { nil, "Request too large for model on tokens per minute (TPM): Limit 30000, Requested 41000", "rate_size", 41000, 30000 },
+  {
+    nil,
+    "Request too large for model on tokens per minute (TPM): Limit 30000, Requested 41000",
+    "rate_size",
+    41000,
+    30000,
+  },
   { 400, "max_tokens must be greater than thinking.budget_tokens", "config" },
   { 400, "max_tokens: 64000 > 32000, which is the maximum allowed number of output tokens", "config" },
-  { 400, "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.", "config" },
-  { 400, "The maximum tokens you requested exceeds the model limit of 8192. Try again with a lower value.", "config" },
-  { 400, "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 1 instead.", "config" },
-  { 400, "messages.2: tool_use ids were found without tool_result blocks immediately after: toolu_01.", "malformed" },
-  { 400, "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.", "malformed" },
+  {
+    400,
+    "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.",
+    "config",
+  },
+  {
+    400,
+    "The maximum tokens you requested exceeds the model limit of 8192. Try again with a lower value.",
+    "config",
+  },
+  {
+    400,
+    "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 1 instead.",
+    "config",
+  },
+  {
+    400,
+    "messages.2: tool_use ids were found without tool_result blocks immediately after: toolu_01.",
+    "malformed",
+  },
+  {
+    400,
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
+    "malformed",
+  },
   { 400, "messages.0.content.0: unexpected tool_use_id found in tool_result blocks: toolu_01", "malformed" },
   -- no overflow of any kind
   { nil, "Cached content is too small. total_token_count=1200, min_total_token_count=4096" },
@@ -85,7 +291,10 @@ describe("overflow", function()
     local status, text, kind = case[1], case[2], case[3]
     it(("reads %s: %s"):format(kind or "nothing", text:sub(1, 60)), function()
       local r = overflow(text, status) or {}
-      assert.same({ kind, case[4], case[5], case[6], case[7] }, { r.kind, r.actual, r.limit, r.input, r.output })
+      assert.same(
+        { kind, case[4], case[5], case[6], case[7] },
+        { r.kind, r.actual, r.limit, r.input, r.output }
+      )
       assert.equal(case[4] and case[5] and case[4] - case[5] or r.excess, r.excess)
       assert.truthy(r.kind == nil or r.confidence > 0 and r.confidence <= 1)
     end)
@@ -96,7 +305,7 @@ describe("overflow", function()
       local want = overflow(case[2], case[1])
       local text = case[2]:gsub('"', '\\"')
       local body = ('{"error":{"message":"%s","type":"invalid_request_error","code":null}}'):format(text)
-      local nested = ('{"detail":"upstream: %s"}'):format(body:gsub("[\\\"]", "\\%0"))
+      local nested = ('{"detail":"upstream: %s"}'):format(body:gsub('[\\"]', "\\%0"))
       for _, form in ipairs { { error = { message = case[2] } }, body, nested } do
         local got = overflow(form, case[1])
         if case[2] ~= "" then
@@ -140,11 +349,19 @@ describe("overflow", function()
 
   it("tries the host's patterns first", function()
     local patterns = {
-      { pattern = "zu lang: (%d+) von (%d+)", kind = "tokens", captures = { "actual", "limit" }, provider = "haus" },
+      {
+        pattern = "zu lang: (%d+) von (%d+)",
+        kind = "tokens",
+        captures = { "actual", "limit" },
+        provider = "haus",
+      },
       { pattern = "voll", kind = "rate" },
     }
     local r = overflow("Text zu lang: 5000 von 4096", 400, { patterns = patterns })
-    assert.same({ kind = "tokens", actual = 5000, limit = 4096, excess = 904, provider = "haus", confidence = 1 }, r)
+    assert.same(
+      { kind = "tokens", actual = 5000, limit = 4096, excess = 904, provider = "haus", confidence = 1 },
+      r
+    )
     assert.equal("rate", overflow("alles voll", nil, { patterns = patterns }).kind)
     assert.is_nil(overflow("alles gut", nil, { patterns = patterns }))
   end)
@@ -152,7 +369,10 @@ describe("overflow", function()
   it("takes null for nothing", function()
     for _, null in ipairs(nulls) do
       assert.is_nil(overflow(null.value, null.value, null.value))
-      assert.equal("tokens", overflow({ error = null.value, message = "prompt is too long" }, null.value).kind)
+      assert.equal(
+        "tokens",
+        overflow({ error = null.value, message = "prompt is too long" }, null.value).kind
+      )
     end
   end)
 
@@ -164,7 +384,12 @@ describe("overflow", function()
     end
     fails("bad argument #1 to 'overflow' (string or table expected, got number)", 5)
     fails("bad argument #2 to 'overflow' (number expected, got string)", "x", "400")
-    fails("bad argument #3 to 'overflow' (unknown option 'pattern' (known: patterns))", "x", 400, { pattern = {} })
+    fails(
+      "bad argument #3 to 'overflow' (unknown option 'pattern' (known: patterns))",
+      "x",
+      400,
+      { pattern = {} }
+    )
     fails(
       "bad argument #3 to 'overflow' (options.patterns[1].kind: kind of overflow expected, got 'token')",
       "x",
@@ -228,7 +453,8 @@ describe("overflow", function()
   end)
 
   it("reads what decoders make of a body", function()
-    local body = '{"error":{"code":400,"message":"the request exceeds the available context size","n_prompt_tokens":80956,"n_ctx":16384}}'
+    local body =
+      '{"error":{"code":400,"message":"the request exceeds the available context size","n_prompt_tokens":80956,"n_ctx":16384}}'
     for _, decoder in ipairs(json.decoders) do
       local r = overflow(decoder.decode(body))
       assert.same({ "tokens", 80956, 16384 }, { r.kind, r.actual, r.limit })

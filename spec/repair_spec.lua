@@ -61,7 +61,8 @@ end
 
 describe("repair", function()
   it("leaves a sound list as it is", function()
-    local list = { system "s", user "u", calls("a", "b"), result "a", result "b", { role = "assistant", content = "x" } }
+    local list =
+      { system "s", user "u", calls("a", "b"), result "a", result "b", { role = "assistant", content = "x" } }
     check(list, {}, list)
   end)
 
@@ -75,13 +76,21 @@ describe("repair", function()
     local batch = calls({ nil, "read" }, { nil, "list" }, { nil, "read" })
     local list, read1, read2 = result(nil, "l", "list"), result(nil, "1", "read"), result(nil, "2", "read")
     check({ batch, list, read1, read2 }, {}, { batch, list, read1, read2 })
-    check({ batch, read1, list, "placeholder" }, { placeholders = 1, dropped = 1 }, { batch, read1, list, result(nil, "?", "other") })
+    check(
+      { batch, read1, list, "placeholder" },
+      { placeholders = 1, dropped = 1 },
+      { batch, read1, list, result(nil, "?", "other") }
+    )
     local nameless = { result(nil, "1"), result(nil, "2"), result(nil, "3"), result(nil, "4") }
-    check({ batch, nameless[1], nameless[2], nameless[3] }, { dropped = 1 }, { batch, nameless[1], nameless[2], nameless[3], nameless[4] })
+    check(
+      { batch, nameless[1], nameless[2], nameless[3] },
+      { dropped = 1 },
+      { batch, nameless[1], nameless[2], nameless[3], nameless[4] }
+    )
   end)
 
   it("gives a result with an unknown id only to a call without one", function()
-    local open, named = calls({ nil, "f" }), calls "a"
+    local open, named = calls { nil, "f" }, calls "a"
     local stray = result "zz"
     check({ open, stray }, {}, { open, stray })
     check({ named, "placeholder" }, { placeholders = 1, dropped = 1 }, { named, stray })
@@ -156,7 +165,11 @@ describe("repair", function()
       local batch = { role = "assistant", content = n, tool_calls = { { id = n, ["function"] = n } } }
       local answer = { role = "tool", tool_call_id = n, name = n, content = "x" }
       check({ batch, answer }, {}, { batch, answer })
-      check({ batch, answer }, { empty = 1 }, { batch, answer, { role = "assistant", content = n, tool_calls = n, reasoning_content = n } })
+      check(
+        { batch, answer },
+        { empty = 1 },
+        { batch, answer, { role = "assistant", content = n, tool_calls = n, reasoning_content = n } }
+      )
       assert.equal(1, #repair({ user "u" }, n))
     end
   end)
@@ -167,8 +180,11 @@ describe("repair", function()
       assert.is_false(ok)
       assert.equal(message, text)
     end
-    fails("bad argument #1 to 'repair' (table expected, got nil)")
-    fails("bad argument #1 to 'repair' (list of messages expected, got one message (it has a role))", user "u")
+    fails "bad argument #1 to 'repair' (table expected, got nil)"
+    fails(
+      "bad argument #1 to 'repair' (list of messages expected, got one message (it has a role))",
+      user "u"
+    )
     fails("bad argument #1 to 'repair' (messages[2]: table expected, got string)", { user "u", "x" })
     fails(
       "bad argument #1 to 'repair' (messages[1].tool_calls: table expected, got string)",
@@ -178,7 +194,11 @@ describe("repair", function()
       "bad argument #1 to 'repair' (messages[1].tool_calls[1]: table expected, got string)",
       { { role = "assistant", tool_calls = { "x" } } }
     )
-    fails("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got 'keep')", {}, { calls = "keep" })
+    fails(
+      "bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got 'keep')",
+      {},
+      { calls = "keep" }
+    )
     fails("bad argument #2 to 'repair' (unknown option 'call' (known: calls))", {}, { call = "drop" })
   end)
 end)
@@ -205,7 +225,8 @@ local function random_list(random)
     elseif kind <= 4 then
       local batch = { role = "assistant", content = random(2) == 0 and "x" or "", tool_calls = {} }
       for k = 1, random(3) do
-        batch.tool_calls[k] = { id = random_id(random), ["function"] = { name = ("fg"):sub(random(2) + 1, 2), arguments = "{}" } }
+        batch.tool_calls[k] =
+          { id = random_id(random), ["function"] = { name = ("fg"):sub(random(2) + 1, 2), arguments = "{}" } }
       end
       list[i] = batch
     elseif kind <= 7 then
@@ -298,7 +319,9 @@ describe("repair, for any damage", function()
           end
         end
         for _, message in ipairs(list) do
-          local empty = message.role == "assistant" and message.content == "" and #(message.tool_calls or {}) == 0
+          local empty = message.role == "assistant"
+            and message.content == ""
+            and #(message.tool_calls or {}) == 0
           if message.role ~= "tool" and not empty then
             while out[at] and not rawequal(out[at], message) do
               at = at + 1
@@ -369,7 +392,10 @@ describe("fit", function()
     assert.same({ role = "user", content = ("g"):rep(20), compaction = { version = 1, kept = 2 } }, out[2])
     assert.equal(answer, out[3])
     assert.equal(ask, out[4])
-    assert.same({ 400, 325, 3, 1, 3 }, { report.before, report.after, report.kept, report.dropped, report.keep_from })
+    assert.same(
+      { 400, 325, 3, 1, 3 },
+      { report.before, report.after, report.kept, report.dropped, report.keep_from }
+    )
     out, report = fit(list, 399, { estimator = bytes, gap = false })
     assert.same({ s, answer, ask }, out)
     assert.equal(300, report.after)
@@ -402,7 +428,10 @@ describe("fit", function()
     list[5] = result("c", ("r"):rep(600))
     local out, reason, index = fit(list, 800, { estimator = bytes })
     assert.same({ nil, "item", 5 }, { out, reason, index })
-    assert.same({ "item", 1 }, { select(2, fit({ system(("s"):rep(900)), ask }, 800, { estimator = bytes })) })
+    assert.same(
+      { "item", 1 },
+      { select(2, fit({ system(("s"):rep(900)), ask }, 800, { estimator = bytes })) }
+    )
   end)
 
   it("repairs first, and speaks of the caller's list", function()
@@ -438,7 +467,10 @@ describe("fit", function()
       { role = "assistant", content = { { type = "tool_use", id = "c", name = "f", input = {} } } },
       {
         role = "user",
-        content = { { type = "tool_result", tool_use_id = "c", content = ("r"):rep(300) }, { type = "text", text = "And now?" } },
+        content = {
+          { type = "tool_result", tool_use_id = "c", content = ("r"):rep(300) },
+          { type = "text", text = "And now?" },
+        },
       },
     }
     local list = compaction.adapter.anthropic.to_messages(native)
@@ -452,10 +484,15 @@ describe("fit", function()
       assert.is_false(ok)
       assert.equal(message, text)
     end
-    fails("bad argument #1 to 'fit' (table expected, got nil)")
+    fails "bad argument #1 to 'fit' (table expected, got nil)"
     fails("bad argument #2 to 'fit' (tokens (a whole number) expected, got nil)", {})
     fails("bad argument #2 to 'fit' (tokens (a whole number) expected, got 1.5)", {}, 1.5)
-    fails("bad argument #3 to 'fit' (options.reserve: tokens (a whole number) expected, got -1)", {}, 100, { reserve = -1 })
+    fails(
+      "bad argument #3 to 'fit' (options.reserve: tokens (a whole number) expected, got -1)",
+      {},
+      100,
+      { reserve = -1 }
+    )
     fails(
       "bad argument #3 to 'fit' (unknown option 'keep' (known: estimator, families, fixed, gap, model, reserve))",
       {},
@@ -509,7 +546,9 @@ describe("fit", function()
         k = k - 1
       end
       local more, front = {}, 0
-      while whole[front + 1] and (whole[front + 1].role == "system" or whole[front + 1].role == "developer") do
+      while
+        whole[front + 1] and (whole[front + 1].role == "system" or whole[front + 1].role == "developer")
+      do
         front = front + 1
         more[front] = whole[front]
       end
@@ -520,7 +559,11 @@ describe("fit", function()
         end
         local mark = out[front + 1]
         more[#more + 1] = mark.compaction
-            and { role = "user", content = mark.content, compaction = { version = 1, kept = #whole - k + 1 + (carried and 1 or 0) } }
+            and {
+              role = "user",
+              content = mark.content,
+              compaction = { version = 1, kept = #whole - k + 1 + (carried and 1 or 0) },
+            }
           or nil
         more[#more + 1] = carried
         for i = k, #whole do
@@ -539,7 +582,12 @@ describe("fit", function()
       for _, message in ipairs(list) do
         message.content = ("w"):rep(random(200) + 1)
       end
-      local options = { estimator = bytes, reserve = random(50), fixed = random(50), gap = random(2) == 0 and "gap" or false }
+      local options = {
+        estimator = bytes,
+        reserve = random(50),
+        fixed = random(50),
+        gap = random(2) == 0 and "gap" or false,
+      }
       fitted = fitted + (check_fit(list, random(1500), options) and 1 or 0)
     end
     assert.truthy(fitted > 150)

@@ -76,8 +76,7 @@ static const where *whole(const where *at, int depth) {
   return at;
 }
 
-static void write_value(lua_State *L, int index, int depth, struct writer *w,
-                        const where *at);
+static void write_value(lua_State *L, int index, int depth, struct writer *w, const where *at);
 
 static void write_array(lua_State *L, int table, int depth, size_t n, struct writer *w,
                         const where *at) {
@@ -141,8 +140,7 @@ static const struct key *sort_keys(lua_State *L, int table, size_t *n, const whe
   return sorted;
 }
 
-static void write_object(lua_State *L, int table, int depth, struct writer *w,
-                         const where *at) {
+static void write_object(lua_State *L, int table, int depth, struct writer *w, const where *at) {
   size_t n;
   const struct key *keys = sort_keys(L, table, &n, at);
   int slots = lua_gettop(L) - 1;
@@ -161,8 +159,7 @@ static void write_object(lua_State *L, int table, int depth, struct writer *w,
   lua_pop(L, 2);
 }
 
-static void write_value(lua_State *L, int index, int depth, struct writer *w,
-                        const where *at) {
+static void write_value(lua_State *L, int index, int depth, struct writer *w, const where *at) {
   size_t bytes;
   const char *text;
   char digits[40];

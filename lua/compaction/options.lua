@@ -33,13 +33,27 @@ return function(func, number, options, known, name)
     local wanted = known[key]
     if wanted == nil then
       raise(
-        ("bad argument #%d to '%s' (unknown option '%s' (known: %s))"):format(number, func, tostring(key), names_of(known)))
+        ("bad argument #%d to '%s' (unknown option '%s' (known: %s))"):format(
+          number,
+          func,
+          tostring(key),
+          names_of(known)
+        )
+      )
     elseif type(value) == "function" and wanted:find("function", 1, true) or not core.is_absent(value) then
       if not is_wanted(value, wanted) then
         local got = type(value) == "number" and tostring(value) or type(value)
         wanted = wanted == "tokens" and "tokens (a whole number)" or wanted
         raise(
-          ("bad argument #%d to '%s' (%s.%s: %s expected, got %s)"):format(number, func, name, key, wanted, got))
+          ("bad argument #%d to '%s' (%s.%s: %s expected, got %s)"):format(
+            number,
+            func,
+            name,
+            key,
+            wanted,
+            got
+          )
+        )
       end
       copy[key] = value
     end

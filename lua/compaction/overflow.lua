@@ -3,7 +3,6 @@
 ---Nothing here is a list of known messages. A text becomes a row of words, numbers and signs; what a
 ---number means follows from the words around it, and what kind of error it is from the nouns that
 ---are too large: tokens, requests a minute, bytes, images, an option of the request.
-local core = require "compaction.core"
 local present = require "compaction.present"
 local raise = require "compaction.raise"
 local options_of = require "compaction.options"
@@ -54,7 +53,10 @@ local function collect(value, found, depth, seen)
     for _, key in ipairs(sorted_keys(value)) do
       local item = value[key]
       if type(key) == "string" and type(item) == "number" then
-        item = ("%s: %s"):format(key, type(item) == "number" and item % 1 == 0 and ("%.0f"):format(item) or tostring(item))
+        item = ("%s: %s"):format(
+          key,
+          type(item) == "number" and item % 1 == 0 and ("%.0f"):format(item) or tostring(item)
+        )
       end
       collect(item, found, depth + 1, seen)
     end
@@ -180,17 +182,22 @@ end
 -- What a number means
 --
 
-local LIMIT = set [[maximum max limit limits limited allowed allows most only exceeds exceed exceeded exceeding window
+local LIMIT =
+  set [[maximum max limit limits limited allowed allows most only exceeds exceed exceeded exceeding window
   supports support supported available capacity cap capped ceiling below under within n_ctx n_ctx_slot longest
   larger longer greater than over beyond context]]
-local ACTUAL = set [[requested requires required resulted results contains contained containing got given received provided
+local ACTUAL =
+  set [[requested requires required resulted results contains contained containing got given received provided
   current currently used uses using total totals totaling totalling count counted sent has have had needs need
   n_prompt_tokens consists consist found measured was were actual amounts adds]]
-local PROMPT = set [[prompt prompts prompt_tokens input inputs input_tokens messages message conversation history text tool tools request functions]]
-local OUTPUT = set [[completion completions output outputs max_tokens max_new_tokens max_completion_tokens max_output_tokens
+local PROMPT = set [[prompt prompts prompt_tokens input inputs input_tokens messages message conversation
+  history text tool tools request functions]]
+local OUTPUT =
+  set [[completion completions output outputs max_tokens max_new_tokens max_completion_tokens max_output_tokens
   maxoutputtokens response generated generate generation new_tokens]]
 local UNIT = set [[token tokens]]
-local OTHER_UNITS = set [[byte bytes b kb mb gb kib mib gib char chars character characters pixel pixels px page pages image
+local OTHER_UNITS =
+  set [[byte bytes b kb mb gb kib mib gib char chars character characters pixel pixels px page pages image
   images second seconds s ms minute minutes min hour hours day days percent message messages item items file files
   times request requests attempts retries tools turns]]
 local CODES = set "code codes status error errors http line column position version id"
@@ -202,7 +209,10 @@ local function words_before(items, i)
   local words = {}
   for k = i - 1, math.max(i - 12, 1), -1 do
     local item = items[k]
-    if item.number or item.sign and (item.sign == "." or item.sign == ";" or item.sign == "?" or item.sign == "\n") then
+    if
+      item.number
+      or item.sign and (item.sign == "." or item.sign == ";" or item.sign == "?" or item.sign == "\n")
+    then
       break
     end
     words[#words + 1] = item.word or item.sign
@@ -263,7 +273,13 @@ local function role_behind(words)
   local word = words[k]
   if word == nil then
     return nil
-  elseif TOO_MUCH[word] or word == "requested" or word == "were" or word == "is" and words[k + 1] == "too" or word == "too" then
+  elseif
+    TOO_MUCH[word]
+    or word == "requested"
+    or word == "were"
+    or word == "is" and words[k + 1] == "too"
+    or word == "too"
+  then
     return "actual"
   elseif LIMIT[word] and not (word == "only" or word == "than") then
     return "limit"
@@ -293,7 +309,8 @@ end
 
 local function describe(items, i)
   local before, behind = words_before(items, i), words_behind(items, i)
-  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil and UNIT[behind[1]] ~= nil
+  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil
+    and UNIT[behind[1]] ~= nil
   local named = before[1] == ":" and before[2] or before[1]
   return {
     value = items[i].number,
@@ -334,7 +351,17 @@ end
 -- a + b > c, a + b <= c: the parts of a sum and its bound.
 local function sum_at(items, i)
   local plus, b, sign, c = items[i + 1], items[i + 2], items[i + 3], items[i + 4]
-  if plus and plus.sign == "+" and b and b.number and sign and sign.sign and sign.sign:find "^[<>]" and c and c.number then
+  if
+    plus
+    and plus.sign == "+"
+    and b
+    and b.number
+    and sign
+    and sign.sign
+    and sign.sign:find "^[<>]"
+    and c
+    and c.number
+  then
     return items[i].number, b.number, c.number
   end
 end
@@ -389,7 +416,12 @@ local function read_numbers(items)
       local n = describe(items, i)
       if n.other_unit then
         found.other_unit = found.other_unit or n.other_unit
-      elseif n.role == "limit" and n.part == "output" and not found.output and first_of(n.before, OUTPUT) == nil then
+      elseif
+        n.role == "limit"
+        and n.part == "output"
+        and not found.output
+        and first_of(n.before, OUTPUT) == nil
+      then
         found.output = n.value
       elseif n.role == "limit" and n.value >= MIN_LIMIT then
         found.limit = found.limit or n.value
@@ -404,7 +436,6 @@ local function read_numbers(items)
   return found
 end
 
-
 -- Numbers that agree: what is compared with the limit, and the prompt alone where that is told.
 local function settle(found, text)
   local input, output, actual = found.input or found.inputs, found.output, found.actual
@@ -417,8 +448,11 @@ local function settle(found, text)
   end
   if actual and input == nil then
     local words = found.actual_number and found.actual_number.before or {}
-    local asked = first_of(words, { requested = true, total = true, request = text:find("completion", 1, true) ~= nil })
-    local says_prompt = text:find("prompt", 1, true) or text:find("input", 1, true) or text:find("message", 1, true)
+    local asked =
+      first_of(words, { requested = true, total = true, request = text:find("completion", 1, true) ~= nil })
+    local says_prompt = text:find("prompt", 1, true)
+      or text:find("input", 1, true)
+      or text:find("message", 1, true)
     local alone = output == nil and not asked and not found.plus and not text:find("completion", 1, true)
     input = alone and (says_prompt or text:find("request (", 1, true)) and actual or nil
   end
@@ -584,7 +618,11 @@ local function says_too_much(items)
       read = read or (not key and READ[word]) or false
       window = window or WINDOW[word] or false
       local behind = items[i + 1] and items[i + 1].word
-      excess = excess or (word == "too" and LARGE[behind]) or (word == "more" and behind == "than") or (word ~= "too" and word ~= "maximum" and EXCESS[word]) or false
+      excess = excess
+        or (word == "too" and LARGE[behind])
+        or (word == "more" and behind == "than")
+        or (word ~= "too" and word ~= "maximum" and EXCESS[word])
+        or false
       local short = behind == "to" or behind == "short"
       if read and excess and (window or not short) then
         return true
@@ -606,8 +644,15 @@ end
 -- Is the window named, or a sum of prompt and output? Then it is not the option alone that is wrong.
 local function names_window(text, found)
   return found.is_sum
-    or has_any(text, { "context", "prompt", "input", "messages", "window" }) and not text:find("output tokens", 1, true)
-    or has_any(text, { "context length", "context window", "context limit", "context size", "prompt token", "input token" })
+    or has_any(text, { "context", "prompt", "input", "messages", "window" }) and not text:find(
+      "output tokens",
+      1,
+      true
+    )
+    or has_any(
+      text,
+      { "context length", "context window", "context limit", "context size", "prompt token", "input token" }
+    )
 end
 
 local function report(kind, confidence, numbers)
@@ -635,7 +680,8 @@ local function classify(text, items, status)
   if has_any(text, MALFORMED) and not known then
     return report("malformed", 0.9)
   elseif has_any(text, RATE) or status == 429 and not (known and compared) then
-    local asked = found.actual_number and first_of(found.actual_number.before, { requested = true, request = true })
+    local asked = found.actual_number
+      and first_of(found.actual_number.before, { requested = true, request = true })
     if compared and asked and not text:find("used", 1, true) then
       return report("rate_size", 0.9, numbers)
     end
@@ -644,7 +690,11 @@ local function classify(text, items, status)
     return has_any(text, SETTINGS) and report("config", 0.8) or nil
   elseif has_any(text, SETTINGS) and not known and not names_window(text, found) then
     return report("config", 0.9)
-  elseif has_any(text, MEDIA) and not known and not (counts_tokens and (compared or says_too_much(items))) then
+  elseif
+    has_any(text, MEDIA)
+    and not known
+    and not (counts_tokens and (compared or says_too_much(items)))
+  then
     local too_much = says_too_much(items) or has_any(text, { "limit", "max", "exceed", "too " })
     return too_much and report("media", 0.8) or nil
   elseif known and not found.other_unit then
@@ -655,9 +705,14 @@ local function classify(text, items, status)
     return (says_too_much(items) or compared) and report("wire", 0.6) or nil
   elseif known then
     return tokens_report(numbers, true)
-  elseif counts_tokens and (compared or numbers.limit and (says_too_much(items) or has_any(text, { "range of", "max" }))) then
+  elseif
+    counts_tokens
+    and (compared or numbers.limit and (says_too_much(items) or has_any(text, { "range of", "max" })))
+  then
     return tokens_report(numbers, has_any(text, { "context", "maximum" }))
-  elseif says_too_much(items) and (compared or counts_tokens or status == nil or status == 400 or status == 413) then
+  elseif
+    says_too_much(items) and (compared or counts_tokens or status == nil or status == 400 or status == 413)
+  then
     return report("tokens", compared and 0.8 or 0.6, numbers)
   elseif numbers.limit and has_any(text, { "range of input length", "input length" }) then
     return tokens_report(numbers, false)
@@ -716,7 +771,8 @@ end
 -- The host's own patterns
 --
 
-local KINDS = { tokens = true, rate = true, rate_size = true, wire = true, media = true, config = true, malformed = true }
+local KINDS =
+  { tokens = true, rate = true, rate_size = true, wire = true, media = true, config = true, malformed = true }
 
 local function wrong_option(place, wanted, value)
   local got = type(value) == "string" and "'" .. value .. "'" or type(value)

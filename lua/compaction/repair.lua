@@ -33,7 +33,9 @@ local function calls_of(message, at)
   for k = 1, #calls do
     local call = calls[k]
     if type(call) ~= "table" or present(call) == nil then
-      raise(("bad argument #1 to 'repair' (%s.tool_calls[%d]: table expected, got %s)"):format(at, k, type(call)))
+      raise(
+        ("bad argument #1 to 'repair' (%s.tool_calls[%d]: table expected, got %s)"):format(at, k, type(call))
+      )
     end
     local called = present(call["function"])
     found[k] = {
@@ -351,7 +353,11 @@ function M.repair(messages, options)
   local n = checked("repair", core.count_messages, messages, "repair")
   local o = options_of("repair", 2, options, { calls = "string" })
   if o.calls ~= nil and o.calls ~= "drop" and o.calls ~= "placeholder" then
-    raise(("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got '%s')"):format(o.calls))
+    raise(
+      ("bad argument #2 to 'repair' (options.calls: 'placeholder' or 'drop' expected, got '%s')"):format(
+        o.calls
+      )
+    )
   end
   local out, report = M.run(messages, o.calls == "drop", n)
   return out, report

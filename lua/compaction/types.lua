@@ -15,6 +15,7 @@ error "compaction.types describes the module, it is not to be loaded"
 ---@field cached_write_tokens? integer written to the provider's cache
 ---@field output_tokens? integer reasoning included
 ---@field reasoning_tokens? integer how much of the output was reasoning
+---@field suspect? string what is odd about the provider's numbers, from an adapter
 
 ---@class compaction.Source
 ---@field inline_text? string text of the document
@@ -49,6 +50,8 @@ error "compaction.types describes the module, it is not to be loaded"
 ---@field tool_call_id? string|number of the call that a tool message answers
 ---@field model? string the model that wrote the message
 ---@field usage? compaction.Usage
+---@field name? string of the called tool, on a tool message; `repair` pairs by it where ids are missing
+---@field native? any what an adapter made the message of
 ---@field compaction? { version: integer, kept?: integer, fixed?: integer } of a summary: how many messages behind it were kept, and the fixed part then; read when the message is appended to a conversation
 
 ---A list of messages: a table with a length, whose fields besides are the host's own. `__len` and
@@ -57,6 +60,7 @@ error "compaction.types describes the module, it is not to be loaded"
 ---@class compaction
 ---@field _VERSION string "compaction X.Y.Z"
 ---@field DEFAULT_THRESHOLD number 0.9: the fraction of the window at which to compact
+---@field adapter compaction.Adapters
 ---@field SYSTEM_PROMPT string system prompt for the summarising request
 ---@field FAMILIES compaction.Family[] the known families of tokenizers, "unknown" last
 ---@field USER_PROMPT string what to ask after the conversation in that request
@@ -150,6 +154,109 @@ function compaction.estimate_text_tokens(text, family) end
 ---@param families? table<string, compaction.Family>
 ---@return compaction.Family
 function compaction.family_of(model, families) end
+
+---What is told of a repaired list: results without a call, and calls that were dropped; second results of a call;
+---results that were made up; results that stood elsewhere than behind their call; empty assistant
+---messages; user messages that were added because nothing else was left.
+---@alias compaction.Repaired { dropped: integer, duplicates: integer, placeholders: integer, moved: integer, empty: integer, added: integer }
+
+---A list whose structure any provider accepts: each call has one result, directly behind it; no
+---assistant message is empty; the list does not start on a result and holds more than system
+---messages. What is kept are the same tables, contents included; nothing handed in is changed; a
+---repaired list is left as it is.
+---
+---Results are paired by id, each with the newest open call; those without a usable id by `name` and
+---in order, with the calls of the batch before. A call without a result gets a placeholder, marked
+---`compaction = { version = 1, placeholder = true }`; with `calls = "drop"` the call goes instead, from a copy
+---of its message without `native`. `function_call` and role "function" are left alone. O(#messages).
+---@param messages compaction.Message[]
+---@param options? { calls?: "placeholder"|"drop" }
+---@return compaction.Message[] messages
+---@return compaction.Repaired report
+function compaction.repair(messages, options) end
+
+---A list that fits: repaired, then without its oldest units, as few as need be. Leading system
+---messages, the last request of the user (carried over where it stands before the cut) and the
+---newest unit stay; messages that an adapter made of one table stay together. It fits when
+---`compaction.conversation(out, options):estimate(1, #out)` is at most limit - reserve - fixed.
+---
+---Where something was dropped, a user message stands behind the front and says so (`gap`, false for
+---none), marked `compaction = { version = 1, kept = n }`: n messages behind it were kept, and their usage is
+---no base any more. O(#messages × log of the units).
+---
+---`nil, "item", index`: what must stay is too large alone; index is the largest of it, in the list given.
+---@param messages compaction.Message[]
+---@param limit integer tokens
+---@param options? { estimator?: string|fun(text: string): integer; model?: string; families?: table<string, compaction.Family>; fixed?: integer, reserve?: integer, gap?: string|boolean } fixed: sent besides the list; reserve: for the answer
+---@return compaction.Message[]? messages
+---@return { before: integer, after: integer, limit: integer, kept: integer, dropped: integer, keep_from: integer, repaired: compaction.Repaired }|"item" report keep_from: first kept message behind the gap, as an index of the list given
+---@return integer? index
+function compaction.fit(messages, limit, options) end
+
+---What an error says about size. `tokens`: the prompt is too long, compact. `rate`: wait.
+---`rate_size`: a rate that this request exceeds alone, so that waiting never helps. `wire`: too many
+---bytes. `media`: too large or too many images, pages. `config`: an option of the request is wrong.
+---`malformed`: calls and results do not belong together.
+---@alias compaction.OverflowKind "tokens"|"rate"|"rate_size"|"wire"|"media"|"config"|"malformed"
+
+---@class compaction.Overflow
+---@field kind compaction.OverflowKind
+---@field actual? integer tokens that the provider compares with the limit, output included where it says so
+---@field limit? integer tokens; never below 1,024, never above actual
+---@field input? integer tokens of the prompt alone, where that is told
+---@field output? integer tokens asked for besides
+---@field excess? integer tokens too many
+---@field provider? string whose wording it is, where that is clear
+---@field confidence number 0 to 1
+
+---What a provider's error says about size; nil where it is no overflow of any kind. Read by structure:
+---two numbers around a comparison and the nouns beside them, in any wording. Numbers of bytes or
+---characters are never handed out. O(bytes), of more than 256 KB the two ends are read.
+---
+---`patterns` are the host's own, tried first, on the text as it is: `{ pattern = "(%d+) von (%d+)", kind =
+---"tokens", captures = { "actual", "limit" }, provider = "x" }` (Lua patterns).
+---@param error? string|table the body as text, as a decoded table, or nested
+---@param status? integer of HTTP
+---@param options? { patterns?: { pattern: string, kind: compaction.OverflowKind, captures?: string[], provider?: string }[] }
+---@return compaction.Overflow?
+function compaction.overflow(error, status, options) end
+
+---Shapes of messages: of providers, and of hosts.
+---@alias compaction.Shape "openai"|"responses"|"anthropic"|"gemini"|"bedrock"|"ollama"|"codecompanion"|"avante"|"copilotchat"
+
+---@class compaction.Adapter
+local adapter = {}
+
+---One native message, a list of them, or the response around one, as a list of ours. Each message
+---carries `native`: the table that made it, or a list where several did (a run of Responses items);
+---several messages made of one table all carry it, and a host sends it once. Calls' arguments stay
+---tables, media are one attachment each, unknown parts count as their JSON, signatures and encrypted
+---reasoning as nothing. Usage and model are found on the message or around it. Wrong values raise
+---with their place.
+---@param native table|string
+---@return compaction.Message[]
+function adapter.to_messages(native) end
+
+---A native message made of one of ours: a summary, a placeholder, a shortened result.
+---@param message compaction.Message
+---@return table
+function adapter.from_message(message) end
+
+---A provider's usage in our convention; a list is a stream, where later values overwrite earlier
+---ones and null overwrites nothing. nil where nothing is told. What is odd stands in `suspect`.
+---@param native? table
+---@return compaction.Usage?
+function adapter.usage(native) end
+
+---@class compaction.Adapters: table<compaction.Shape, compaction.Adapter>
+compaction.adapter = {}
+
+---The shape of a message by its marks, or of the first one in a list that has any; "openai" where
+---nothing tells. A name that is given wins.
+---@param native table|string
+---@param name? compaction.Shape
+---@return compaction.Shape
+function compaction.adapter.detect(native, name) end
 
 ---A conversation that reads each message once, when it is appended, and answers in constant
 ---time. It keeps what messages cost, no text and no table.

@@ -67,8 +67,12 @@ local function blocks_with_calls(message)
   end
   for _, call in ipairs(message.tool_calls) do
     local called = call["function"] or {}
-    blocks[#blocks + 1] =
-      { type = "tool_use", id = call.id, name = called.name, input = draft.table_of_arguments(called.arguments) }
+    blocks[#blocks + 1] = {
+      type = "tool_use",
+      id = call.id,
+      name = called.name,
+      input = draft.table_of_arguments(called.arguments),
+    }
   end
   return blocks
 end

@@ -9,7 +9,9 @@ local present, field = draft.present, draft.field
 local M = {}
 
 local function is_sent(entry)
-  return present(entry.just_for_display) ~= true and present(entry.is_dummy) ~= true and present(entry.is_compacted) ~= true
+  return present(entry.just_for_display) ~= true
+    and present(entry.is_dummy) ~= true
+    and present(entry.is_compacted) ~= true
 end
 
 -- A content that is one item of reasoning, as OpenAI's Responses have it.

@@ -63,7 +63,11 @@ function M.from_message(message)
   for _, call in ipairs(message.tool_calls or {}) do
     local called = call["function"] or {}
     blocks[#blocks + 1] = {
-      toolUse = { toolUseId = call.id, name = called.name, input = draft.table_of_arguments(called.arguments) },
+      toolUse = {
+        toolUseId = call.id,
+        name = called.name,
+        input = draft.table_of_arguments(called.arguments),
+      },
     }
   end
   return { role = message.role, content = blocks }

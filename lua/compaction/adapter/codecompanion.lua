@@ -31,7 +31,11 @@ end
 -- _meta.cumulative_tokens is the provider's total, the answer included.
 local function read_total(d, native, meta)
   if present(meta.cumulative_tokens) ~= nil then
-    d.usage = usage.read({ total_tokens = meta.cumulative_tokens }, usage.OPENAI, "'to_messages' (" .. d.at .. "._meta")
+    d.usage = usage.read(
+      { total_tokens = meta.cumulative_tokens },
+      usage.OPENAI,
+      "'to_messages' (" .. d.at .. "._meta"
+    )
   end
   d:read_usage(usage.OPENAI, { native })
 end
@@ -51,7 +55,8 @@ local function read(d, native, out)
   read_total(d, native, meta)
   d:read_model { native }
   if role == "tool" then
-    local id, name = present(tools.call_id) or present(tools.id), field(tools, "name", "string", at .. ".tools")
+    local id, name =
+      present(tools.call_id) or present(tools.id), field(tools, "name", "string", at .. ".tools")
     d:add_result(id, name, present(native.content), d.read_content, at .. ".content")
   elseif is_image(native, meta) then
     d:add_media(native, true)
@@ -79,7 +84,8 @@ local function to_call(call)
 end
 
 function M.from_message(message)
-  local native = { role = message.role == "assistant" and "llm" or message.role, content = draft.text_of(message) }
+  local native =
+    { role = message.role == "assistant" and "llm" or message.role, content = draft.text_of(message) }
   if message.role == "tool" then
     native.tools = { call_id = message.tool_call_id, name = message.name }
   elseif message.tool_calls then

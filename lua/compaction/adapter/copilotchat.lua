@@ -21,7 +21,8 @@ end
 M.usage = openai.usage
 
 function M.from_message(message)
-  local native = { role = message.role, content = draft.text_of(message), tool_call_id = message.tool_call_id }
+  local native =
+    { role = message.role, content = draft.text_of(message), tool_call_id = message.tool_call_id }
   for i, call in ipairs(message.tool_calls or {}) do
     native.tool_calls = native.tool_calls or {}
     local called = call["function"] or {}

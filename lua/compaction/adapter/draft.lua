@@ -6,7 +6,6 @@ local present = require "compaction.present"
 local raise = require "compaction.raise"
 local usage = require "compaction.adapter.usage"
 
-
 -- Deeper than any message; a table that holds itself is deeper still.
 local MAX_DEPTH = 50
 
@@ -91,7 +90,10 @@ end
 ---@param native table|string what the message is made of
 ---@param at string its place
 function M.new(native, at)
-  return setmetatable({ native = native, at = at, parts = {}, media = {}, reasoning = {}, calls = {}, results = {}, depth = 0 }, Draft)
+  return setmetatable(
+    { native = native, at = at, parts = {}, media = {}, reasoning = {}, calls = {}, results = {}, depth = 0 },
+    Draft
+  )
 end
 
 function Draft:add_text(text)
@@ -118,7 +120,8 @@ end
 
 ---A call. A table of arguments stays one: it counts as its JSON.
 function Draft:add_call(id, name, arguments)
-  self.calls[#self.calls + 1] = { id = id, type = "function", ["function"] = { name = name, arguments = arguments } }
+  self.calls[#self.calls + 1] =
+    { id = id, type = "function", ["function"] = { name = name, arguments = arguments } }
 end
 
 ---A result, whose content is read by `read` into a draft of its own.
@@ -135,10 +138,14 @@ local function is_media(value)
     return is_data_url(value)
   end
   local data = present(value.data)
-  local mime = present(value.mimeType) or present(value.mime_type) or present(value.media_type) or present(value.mediaType)
+  local mime = present(value.mimeType)
+    or present(value.mime_type)
+    or present(value.media_type)
+    or present(value.mediaType)
   return type(data) == "string" and (mime ~= nil or MEDIA[present(value.type)] ~= nil)
     or type(present(value.bytes)) == "string"
-    or MEDIA[present(value.type)] ~= nil and (present(value.source) ~= nil or present(value.image_url) ~= nil)
+    or MEDIA[present(value.type)] ~= nil
+      and (present(value.source) ~= nil or present(value.image_url) ~= nil)
 end
 
 -- A copy of the value without its media, which go into the draft; the value itself where it has none.
@@ -200,7 +207,11 @@ local function read_reasoning_content(draft, block, at)
 end
 
 local function read_function_call(draft, call, at)
-  draft:add_call(present(call.id), field(call, "name", "string", at), field(call, "args", "string or table", at))
+  draft:add_call(
+    present(call.id),
+    field(call, "name", "string", at),
+    field(call, "args", "string or table", at)
+  )
 end
 
 local function read_function_response(draft, response, at)
@@ -233,13 +244,22 @@ local KEYED = {
   {
     "toolResult",
     function(draft, result, at)
-      draft:add_result(present(result.toolUseId), nil, present(result.content), Draft.read_content, at .. ".content")
+      draft:add_result(
+        present(result.toolUseId),
+        nil,
+        present(result.content),
+        Draft.read_content,
+        at .. ".content"
+      )
     end,
   },
-  { "guardContent", function(draft, guard, at)
-    local text = field(guard, "text", "table", at)
-    draft:add_text(text and field(text, "text", "string", at .. ".text") or "")
-  end },
+  {
+    "guardContent",
+    function(draft, guard, at)
+      local text = field(guard, "text", "table", at)
+      draft:add_text(text and field(text, "text", "string", at .. ".text") or "")
+    end,
+  },
 }
 
 -- A block without a `type`.
@@ -478,7 +498,7 @@ function M.table_of_arguments(arguments)
   if type(arguments) == "string" and arguments:find "^%s*{%s*}%s*$" or arguments == nil then
     return {}
   elseif type(arguments) == "string" then
-    raise("bad argument #1 to 'from_message' (arguments: table expected, this provider takes no JSON text)")
+    raise "bad argument #1 to 'from_message' (arguments: table expected, this provider takes no JSON text)"
   end
   return arguments
 end
@@ -486,7 +506,9 @@ end
 ---Read one native message or a list of them: `read(draft, native, out)` for each table.
 function M.each(native, is_single, read)
   if type(native) ~= "table" or present(native) == nil then
-    raise(("bad argument #1 to 'to_messages' (message or list of messages expected, got %s)"):format(type(native)))
+    raise(
+      ("bad argument #1 to 'to_messages' (message or list of messages expected, got %s)"):format(type(native))
+    )
   end
   local out = {}
   if is_single(native) then
@@ -494,7 +516,7 @@ function M.each(native, is_single, read)
     return out
   end
   if #native == 0 and next(native) ~= nil then
-    raise("bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)")
+    raise "bad argument #1 to 'to_messages' (message or list of messages expected, got a table that is neither)"
   end
   for i = 1, #native do
     local at = ("messages[%d]"):format(i)

@@ -30,7 +30,12 @@ local function read(d, native, out)
     wrong(d.at .. ".candidates[1].content", "table", content)
   end
   local inner = draft.new(content, d.at .. ".candidates[1].content")
-  read_content(inner, setmetatable({ role = present(content.role) or "model" }, { __index = content }), out, { content, native })
+  read_content(
+    inner,
+    setmetatable({ role = present(content.role) or "model" }, { __index = content }),
+    out,
+    { content, native }
+  )
 end
 
 local function is_single(native)

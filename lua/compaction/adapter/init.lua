@@ -32,7 +32,8 @@ local BLOCKS = {
   input_file = "responses",
 }
 
-local BEDROCK_KEYS = { "text", "toolUse", "toolResult", "image", "document", "video", "reasoningContent", "cachePoint" }
+local BEDROCK_KEYS =
+  { "text", "toolUse", "toolResult", "image", "document", "video", "reasoningContent", "cachePoint" }
 
 local function shape_of_block(block)
   if type(block) ~= "table" then
@@ -99,7 +100,11 @@ local function shape_of_fields(message)
     return "codecompanion"
   elseif present(message.role) == "model" then
     return "gemini"
-  elseif table_at(message, "images") or present(message.tool_name) or type(present(message.thinking)) == "string" then
+  elseif
+    table_at(message, "images")
+    or present(message.tool_name)
+    or type(present(message.thinking)) == "string"
+  then
     return "ollama"
   elseif kind == "message" and present(message.role) == "assistant" and present(message.stop_reason) then
     return "anthropic"

@@ -33,14 +33,24 @@ local function read_message(d, native, out, holders)
   for _, holder in ipairs(holders) do
     local place = ("'to_messages' (%s"):format(at)
     d.usage = d.usage
-      or (present(holder.prompt_eval_count) or present(holder.eval_count)) and usage.read(holder, usage.OLLAMA, place)
+      or (present(holder.prompt_eval_count) or present(holder.eval_count)) and usage.read(
+        holder,
+        usage.OLLAMA,
+        place
+      )
       or nil
   end
   d:read_usage(usage.OLLAMA, holders)
   d:read_model(holders)
   if role == "tool" then
     local name = field(native, "tool_name", "string", at) or field(native, "name", "string", at)
-    d:add_result(present(native.tool_call_id), name, present(native.content), d.read_content, at .. ".content")
+    d:add_result(
+      present(native.tool_call_id),
+      name,
+      present(native.content),
+      d.read_content,
+      at .. ".content"
+    )
   else
     d:read_content(field(native, "content", "string or table", at), at .. ".content")
   end

@@ -52,7 +52,13 @@ function M.read_message(d, native, out, holders)
   d:read_model(holders)
   if role == "tool" then
     local content = present(native.content) or present(native.multi_content)
-    d:add_result(present(native.tool_call_id), field(native, "name", "string", at), content, d.read_content, at .. ".content")
+    d:add_result(
+      present(native.tool_call_id),
+      field(native, "name", "string", at),
+      content,
+      d.read_content,
+      at .. ".content"
+    )
     return d:finish(role, out)
   end
   d:read_content(field(native, "content", "string or table", at), at .. ".content")
@@ -95,7 +101,10 @@ M.usage = usage.reader(usage.OPENAI)
 ---A part of ours as a content part of this shape.
 local function to_part(part)
   local native = part.native
-  if type(native) == "table" and (native.type == "image_url" or native.type == "file" or native.type == "input_audio") then
+  if
+    type(native) == "table"
+    and (native.type == "image_url" or native.type == "file" or native.type == "input_audio")
+  then
     return native
   elseif part.type == "image_url" and type(native or part.image_url) == "string" then
     return { type = "image_url", image_url = { url = native or part.image_url } }

@@ -164,7 +164,11 @@ end
 ---One item, or a list of them where the message has calls.
 function M.from_message(message)
   if message.role == "tool" then
-    return { type = "function_call_output", call_id = message.tool_call_id, output = content_of(message) or "" }
+    return {
+      type = "function_call_output",
+      call_id = message.tool_call_id,
+      output = content_of(message) or "",
+    }
   end
   local items = {}
   if message.content or message.multi_content then

@@ -50,7 +50,10 @@ M.ANTHROPIC = {
     { "cache_creation", "ephemeral_1h_input_tokens" },
   },
   output = { { "output_tokens" } },
-  reasoning = { { "output_tokens_details", "thinking_tokens" }, { "output_tokens_details", "reasoning_tokens" } },
+  reasoning = {
+    { "output_tokens_details", "thinking_tokens" },
+    { "output_tokens_details", "reasoning_tokens" },
+  },
   total = TOTAL,
 }
 
@@ -202,7 +205,11 @@ local function split(counts, prompt, output, odd)
   if cached > prompt and counts.total and counts.total == prompt + cached + output then
     odd "cached tokens stand beside the prompt, the total says"
     return prompt, cached, 0
-  elseif cached + written > prompt and counts.total and counts.total == prompt + cached + written + output then
+  elseif
+    cached + written > prompt
+    and counts.total
+    and counts.total == prompt + cached + written + output
+  then
     odd "cached tokens stand beside the prompt, the total says"
     return prompt, cached, written
   end
@@ -245,7 +252,11 @@ end
 -- The usage itself, where a whole chunk or response of a stream stands around it.
 local function unwrap(value)
   local message, response = present(value.message), present(value.response)
-  for _, holder in ipairs { value, type(message) == "table" and message or {}, type(response) == "table" and response or {} } do
+  for _, holder in ipairs {
+    value,
+    type(message) == "table" and message or {},
+    type(response) == "table" and response or {},
+  } do
     for _, key in ipairs { "usage", "usageMetadata" } do
       local inner = present(holder[key])
       if type(inner) == "table" then
