@@ -602,8 +602,8 @@ local TOKENS = {
 local READ = set [[prompt prompts input inputs context conversation history tokens messages message window]]
 local WINDOW = set [[context window tokens token ctx n_ctx prompt]]
 local EXCESS =
-  set [[exceed exceeds exceeded exceeding overflow overflows overflowed overflowing longer larger too over beyond surpasses
-  surpassed maximum]]
+  set [[exceed exceeds exceeded exceeding overflow overflows overflowed overflowing longer larger too over
+  beyond surpasses surpassed maximum]]
 local LARGE = set "long large big many much"
 
 -- In one sentence: "the conversation is longer than", "input exceeds the context window".
