@@ -30,6 +30,7 @@ build = {
         "src/lua_message.c",
         "src/lua_text.c",
         "src/message.c",
+        "src/plan.c",
         "src/prompts.c",
         "src/snapshot.c",
         "src/split.c",

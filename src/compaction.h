@@ -392,6 +392,63 @@ size_t cpt_conversation_pending(const cpt_conversation *c);
  * there is none. O(kept part). */
 size_t cpt_conversation_keep_from(const cpt_conversation *c, int64_t max_tokens);
 
+/*
+ * The plan: should the conversation be compacted now, where, and if not, why
+ */
+
+typedef enum cpt_force {
+  CPT_AUTOMATIC, /* compact when the trigger is passed */
+  CPT_NOW,       /* compact whatever the size; at least the last exchange is kept */
+  CPT_MANUAL     /* the same, and nothing is kept where all would fit: a user asked for it */
+} cpt_force;
+
+/* What a host allows. Every field has a default: 0 for limit (the conversation's), threshold,
+ * summarizer_limit (the limit), and below 0 for the others. Tokens. */
+typedef struct cpt_budget {
+  int64_t limit;            /* the model's context window */
+  double threshold;         /* share of it at which to compact */
+  int64_t reserve;          /* output that the host asks for; never over half of the limit */
+  int64_t keep;             /* of the newest part, verbatim */
+  int64_t summary;          /* the longest summary */
+  int64_t min_gain;         /* a compaction that frees less is none */
+  int64_t summarizer_limit; /* the summarising model's window */
+  cpt_force force;
+} cpt_budget;
+
+/* Put the defaults for this conversation where nothing is said. O(front). */
+void cpt_budget_default(const cpt_conversation *c, cpt_budget *b);
+
+typedef enum cpt_action { CPT_NONE, CPT_COMPACT, CPT_DEFER, CPT_STUCK } cpt_action;
+
+/*
+ *   none    no_limit, fits, paused (compacted just now, and nothing was said since)
+ *   compact trigger, forced
+ *   defer   pending: calls wait for their results
+ *   stuck   overhead: what is in every prompt leaves too little room; item: one message is too
+ *           large; no_gain: no legal cut frees enough
+ *
+ * Fields from keep_from on speak of a compaction only. Sizes in tokens, indexes from 0.
+ */
+typedef struct cpt_verdict {
+  cpt_action action;
+  const char *reason;     /* one of the words above */
+  int64_t used, limit;    /* the next prompt, and the window */
+  int64_t trigger;        /* the size that is too large */
+  int64_t target, floor;  /* the size aimed at; the least that can be reached */
+  size_t keep_from;       /* first message to keep verbatim */
+  size_t first, last;     /* messages to summarise: first to last - 1 */
+  size_t summarizer_from; /* of these, the first that the summariser can read with all behind */
+  int64_t summary;        /* tokens that the summary may have */
+  int64_t after, gain;    /* the size then, below the trigger; and what is freed */
+  bool has_request;       /* stands the last request before keep_from, to be carried over? */
+  bool has_item;          /* stuck: is one message too large? compact: must the request be cut? */
+  size_t request, item;
+} cpt_verdict;
+
+/* The verdict on the conversation as it is. Pure. O(kept part, and what follows the last request).
+ */
+cpt_verdict cpt_conversation_plan(const cpt_conversation *c, const cpt_budget *b);
+
 /* What the next prompt is made of; the parts add up to cpt_conversation_used. O(count). */
 typedef struct cpt_breakdown {
   int64_t system, user, assistant, reasoning, tool_calls, tool_results, attachments, summary, fixed;

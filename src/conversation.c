@@ -316,8 +316,7 @@ int64_t cpt_conversation_estimate(const cpt_conversation *c, size_t first, size_
   return sum;
 }
 
-/* Σ over all messages, from the running sums. */
-static int64_t all_messages(const cpt_conversation *c) {
+int64_t all_messages(const cpt_conversation *c) {
   if (c->seed && cpt_conversation_scale(c) != 1.0) return cpt_conversation_estimate(c, 0, c->count);
   int64_t settled = sat_add((int64_t)c->told, (int64_t)c->shared);
   double guessed = (double)(int64_t)(c->guess - c->shared_guess);

@@ -4,6 +4,7 @@
  *   conversation.c  the list: append, truncate, set, replace; sizes and walks
  *   tally.c         what usage taught: a stack of records, undone from its top
  *   unit.c          calls and their results
+ *   plan.c          the verdict: compact, defer, stuck, nothing to do
  *   snapshot.c      all of it as bytes
  *
  *   items    [ system ][ user ][ assistant ][ tool ][ user ][ assistant ]
@@ -174,6 +175,8 @@ walk walk_from(const cpt_conversation *c, size_t end);
 int64_t walk_size(walk *w, size_t i);
 /* What a guess at i is multiplied with, after walk_size(w, i). */
 double walk_rate(const walk *w, size_t i);
+/* Σ over all messages, from the running sums. */
+int64_t all_messages(const cpt_conversation *c);
 
 /* tally.c */
 void record_arrives(cpt_conversation *c, record *r, int64_t visible);
@@ -204,6 +207,10 @@ int64_t guess_after(const cpt_conversation *c, const record *r);
 /* unit.c */
 void pair_message(cpt_conversation *c, size_t i);
 void unpair_message(cpt_conversation *c, size_t i);
+/* The message that message i is tied to: that of the call which it answers, or itself. */
+size_t tied_to(const cpt_conversation *c, size_t i);
+/* A cut must not fall behind this index: the message whose calls wait for results. */
+size_t last_cut(const cpt_conversation *c);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -376,6 +376,105 @@ static int l_calibration(lua_State *L) {
   return 1;
 }
 
+/*
+ * The plan
+ */
+
+static const char *const budget_names[] = {"limit",   "threshold", "reserve",          "keep",
+                                           "summary", "min_gain",  "summarizer_limit", "force"};
+
+/* A count of the budget that may be absent, and then leaves *count as it was. */
+static void opt_budget_count(lua_State *L, int budget, const char *name, int64_t *count,
+                             const where *at) {
+  where here = {at, name, 0};
+  lua_getfield(L, budget, name);
+  if (!is_absent(L, lua_gettop(L))) {
+    *count = check_count(L, lua_gettop(L), &here);
+    if (*count < 0) bad_value(L, &here, "tokens expected, got a negative number");
+  }
+  lua_pop(L, 1);
+}
+
+static void opt_threshold(lua_State *L, int budget, double *threshold, const where *at) {
+  where here = {at, "threshold", 0};
+  lua_getfield(L, budget, "threshold");
+  if (!is_absent(L, lua_gettop(L))) {
+    if (lua_type(L, -1) != LUA_TNUMBER) bad_type(L, lua_gettop(L), &here, "number");
+    *threshold = (double)lua_tonumber(L, -1);
+  }
+  lua_pop(L, 1);
+}
+
+/* true, false, or "keep": now, but keep at least the last exchange. */
+static void opt_force(lua_State *L, int budget, cpt_force *force, const where *at) {
+  where here = {at, "force", 0};
+  lua_getfield(L, budget, "force");
+  if (lua_type(L, -1) == LUA_TBOOLEAN) {
+    *force = lua_toboolean(L, -1) ? CPT_MANUAL : CPT_AUTOMATIC;
+  } else if (lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "keep") == 0) {
+    *force = CPT_NOW;
+  } else if (!is_absent(L, lua_gettop(L))) {
+    bad_type(L, lua_gettop(L), &here, "boolean or \"keep\"");
+  }
+  lua_pop(L, 1);
+}
+
+static cpt_budget check_budget(lua_State *L, int index) {
+  ARGUMENT(at, "plan", index - 1, "budget");
+  cpt_budget b = {0, 0, -1, -1, -1, -1, 0, CPT_AUTOMATIC};
+  if (is_absent(L, index)) return b;
+  check_options(L, index, budget_names, sizeof budget_names / sizeof *budget_names, &at);
+  opt_budget_count(L, index, "limit", &b.limit, &at);
+  opt_threshold(L, index, &b.threshold, &at);
+  opt_budget_count(L, index, "reserve", &b.reserve, &at);
+  opt_budget_count(L, index, "keep", &b.keep, &at);
+  opt_budget_count(L, index, "summary", &b.summary, &at);
+  opt_budget_count(L, index, "min_gain", &b.min_gain, &at);
+  opt_budget_count(L, index, "summarizer_limit", &b.summarizer_limit, &at);
+  opt_force(L, index, &b.force, &at);
+  return b;
+}
+
+static void set_index(lua_State *L, const char *name, size_t i) {
+  set_tokens(L, name, (int64_t)i + 1); /* C counts from 0, Lua from 1 */
+}
+
+static void push_verdict(lua_State *L, const cpt_verdict *v) {
+  static const char *const actions[] = {"none", "compact", "defer", "stuck"};
+  lua_createtable(L, 0, 16);
+  lua_pushstring(L, actions[v->action]);
+  lua_setfield(L, -2, "action");
+  lua_pushstring(L, v->reason);
+  lua_setfield(L, -2, "reason");
+  set_tokens(L, "used", v->used);
+  if (v->limit > 0) {
+    set_tokens(L, "limit", v->limit);
+    set_tokens(L, "trigger", v->trigger);
+    set_tokens(L, "target", v->target);
+    set_tokens(L, "floor", v->floor);
+  }
+  if (v->has_item) set_index(L, "item", v->item);
+  if (v->action != CPT_COMPACT) return;
+  set_tokens(L, "after", v->after);
+  set_tokens(L, "gain", v->gain);
+  set_tokens(L, "summary", v->summary);
+  set_index(L, "keep_from", v->keep_from);
+  set_index(L, "first", v->first);
+  set_index(L, "last", v->last - 1);
+  set_index(L, "summarizer_from", v->summarizer_from);
+  if (v->has_request) set_index(L, "request", v->request);
+}
+
+/* conversation:plan(budget) --> verdict */
+static int l_plan(lua_State *L) {
+  check_conversation(L);
+  lua_settop(L, 2);
+  cpt_budget b = check_budget(L, 2);
+  cpt_verdict v = cpt_conversation_plan(check_conversation(L), &b);
+  push_verdict(L, &v);
+  return 1;
+}
+
 /* conversation:snapshot() --> string */
 static int l_snapshot(lua_State *L) {
   const cpt_conversation *c = check_conversation(L);
@@ -507,6 +606,7 @@ static const luaL_Reg methods[] = {
     {"pending", l_pending},
     {"breakdown", l_breakdown},
     {"calibration", l_calibration},
+    {"plan", l_plan},
     {"snapshot", l_snapshot},
     {NULL, NULL},
 };

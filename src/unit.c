@@ -74,13 +74,11 @@ size_t cpt_conversation_pending(const cpt_conversation *c) {
   return pending;
 }
 
-/* The message that message i is tied to: that of the call which it answers, or itself. */
-static size_t tied_to(const cpt_conversation *c, size_t i) {
+size_t tied_to(const cpt_conversation *c, size_t i) {
   return c->items[i].call != 0 ? c->calls[c->items[i].call - 1].message : i;
 }
 
-/* A cut must not fall behind this index: the message whose calls wait for results. */
-static size_t last_cut(const cpt_conversation *c) {
+size_t last_cut(const cpt_conversation *c) {
   if (cpt_conversation_pending(c) == 0) return c->count;
   return c->calls[c->call_count - 1].message;
 }

@@ -382,6 +382,42 @@ function conversation:breakdown() end
 ---@return { scale: number, family: compaction.Family, mass: integer, windows: integer, fixed: integer, limit?: integer, refused: { shrunk: integer, model: integer, clipped: integer, aggregated: integer, placeholder: integer } }
 function conversation:calibration() end
 
+---What a host allows; every field has a default. W is the limit, the room is what the trigger leaves
+---for messages: trigger - fixed part - front system messages.
+---@class compaction.Budget
+---@field limit? integer the model's context window; the conversation's own
+---@field threshold? number share of it at which to compact; 0.9
+---@field reserve? integer output that the host asks for, never over W/2; 0
+---@field keep? integer of the newest part, verbatim; min(20,000, W/5, 0.4 room)
+---@field summary? integer the longest summary; min(16,000, W/4, 0.3 room)
+---@field min_gain? integer a compaction that frees less is none; min(W/20, room/5)
+---@field summarizer_limit? integer the summarising model's window; W
+---@field force? boolean|"keep" compact now. true: a user asked for it, nothing is kept where all would fit the budget; "keep": at least the last exchange stays
+
+---@class compaction.Verdict
+---@field action "none"|"compact"|"defer"|"stuck"
+---@field reason string none: no_limit, fits, paused (compacted just now, nobody said anything since); compact: trigger, forced; defer: pending (calls wait for results); stuck: overhead (what is in every prompt leaves less than W/8), item (one message is too large), no_gain (no legal cut frees enough)
+---@field used integer tokens of the next prompt
+---@field limit? integer
+---@field trigger? integer the size that is too large: min(threshold W, 0.95 (W - reserve))
+---@field target? integer the size aimed at
+---@field floor? integer the least that can be reached
+---@field after? integer of a compaction: the size then, below the trigger
+---@field gain? integer what is freed
+---@field summary? integer tokens that the summary may have
+---@field keep_from? integer first message to keep verbatim; #conversation + 1: none
+---@field first? integer first message to summarise
+---@field last? integer last message to summarise
+---@field summarizer_from? integer of these, the first that the summariser can read together with all behind it
+---@field request? integer the last request, where it stands before keep_from: to be carried over
+---@field item? integer stuck: the message that is too large; compact: the request, where it must be cut
+
+---Should the conversation be compacted now, where, and if not, why? Pure. O(kept part, and what follows
+---the last request).
+---@param budget? compaction.Budget
+---@return compaction.Verdict
+function conversation:plan(budget) end
+
 ---The conversation as a string, the same on every machine. O(#conversation).
 ---@return string
 function conversation:snapshot() end
