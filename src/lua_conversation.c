@@ -246,9 +246,15 @@ static int l_set_model(lua_State *L) {
   return 0;
 }
 
-/* conversation:set_fixed { system = text, tools = list } */
+/* conversation:set_fixed { system = text, tools = list }, conversation:set_fixed(tokens) */
 static int l_set_fixed(lua_State *L) {
   ARGUMENT(at, "set_fixed", 1, "fixed");
+  if (lua_type(L, 2) == LUA_TNUMBER) {
+    int64_t tokens = check_count(L, 2, &at);
+    if (tokens < 0) bad_value(L, &at, "tokens expected, got a negative number");
+    cpt_conversation_set_fixed(check_conversation(L), tokens);
+    return 0;
+  }
   static const char *const known[] = {"system", "tools"};
   where system = {&at, "system", 0}, tools = {&at, "tools", 0};
   cpt_message m;

@@ -8,6 +8,7 @@ local LAZY = {
   fit = { "compaction.fit" },
   repair = { "compaction.repair", "repair" },
   overflow = { "compaction.overflow" },
+  compactor = { "compaction.compactor" },
 }
 
 local M = {

@@ -324,8 +324,9 @@ function conversation:set_limit(tokens) end
 ---@param name? string
 function conversation:set_model(name) end
 
----What is sent outside the list; tools count as their JSON. Holds until an anchor knows better.
----@param fixed { system?: string, tools?: table }
+---What is sent outside the list, or its tokens; tools count as their JSON. Holds until an anchor knows
+---better.
+---@param fixed { system?: string, tools?: table }|integer
 function conversation:set_fixed(fixed) end
 
 ---@return integer

@@ -5,7 +5,7 @@ local usage = require "compaction.adapter.usage"
 
 local present, field, wrong = draft.present, draft.field, draft.wrong
 
-local M = {}
+local M = { makes_runs = true } -- several items may be one message
 
 -- Calls and outputs of built-in tools follow the same pattern as those of functions.
 local function is_call(item)

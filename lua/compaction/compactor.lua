@@ -1,0 +1,698 @@
+---One conversation kept inside its window: decide, summarise, accept, apply, recover.
+---
+---A job is made for the messages as they are; messages appended meanwhile are kept. What changes the
+---messages behind its back (another job, a shortened message) makes it void: "changed".
+local adapters = require "compaction.adapter"
+local checked = require "compaction.checked"
+local core = require "compaction.core"
+local history_of = require "compaction.history"
+local ladder = require "compaction.ladder"
+local options_of = require "compaction.options"
+local overflow = require "compaction.overflow"
+local policies = require "compaction.policy"
+local raise = require "compaction.raise"
+local repair = require "compaction.repair"
+local replies = require "compaction.reply"
+local request = require "compaction.request"
+
+-- A prompt is too large for sure beyond this share of what the reserve leaves: sizes are estimates.
+local CERTAIN = 0.97
+-- A refusal without numbers says that the window is smaller than what was sent, by some percent.
+local UNTOLD = 0.97
+-- A reply is over the cap when it is longer than asked for by more than counts may differ.
+local CAP_SLACK, CAP_TOKENS = 1.15, 20
+-- Compactions in a row that freed nothing, before no more are tried.
+local STALLED = 2
+-- The summariser refuses a request as too long: so often smaller ones are tried.
+local SMALLER = 3
+-- The part of the room that stays free after a message was cut, or the ladder was gone down.
+local FREE = 0.1
+
+local OPTIONS = {
+  limit = "tokens",
+  model = "string",
+  estimator = "string or function",
+  families = "table",
+  fixed = "table or number",
+  threshold = "number",
+  reserve = "tokens",
+  keep = "tokens",
+  summary = "tokens",
+  min_gain = "tokens",
+  summarizer_limit = "tokens",
+  instructions = "string",
+  result_bytes = "tokens",
+  patterns = "table",
+  shape = "string",
+  policy = "function",
+  summarize = "function",
+  on_event = "function",
+}
+
+local DECIDE_OPTIONS = { force = "boolean" }
+local COMPACT_OPTIONS = { force = "boolean", instructions = "string" }
+
+-- Of a tool result in a summarising request, where the host says nothing.
+local RESULT_BYTES = 16000
+
+local Compactor = {}
+Compactor.__index = Compactor
+
+local function emit(self, event)
+  if self.on_event then
+    self.on_event(event)
+  end
+end
+
+--
+-- Windows
+--
+
+-- The window of the present model: what the host said, or less where a refusal told so.
+local function limit_of(self)
+  local told, served = self.told[self.model or ""], self.served[self.model or ""]
+  if told and served then
+    return math.min(told, served)
+  end
+  return served or told
+end
+
+local function update_limit(self)
+  self.history.conversation:set_limit(limit_of(self))
+  self.stalled, self.unproven = 0, nil
+end
+
+local function budget_of(self, force)
+  local o = self.options
+  return {
+    limit = limit_of(self),
+    threshold = o.threshold,
+    reserve = math.max(o.reserve or 0, self.asked or 0),
+    keep = o.keep,
+    summary = o.summary,
+    min_gain = o.min_gain,
+    summarizer_limit = o.summarizer_limit,
+    force = force,
+  }
+end
+
+-- The verdict with some numbers of the budget changed.
+local function plan(self, changes)
+  local budget = budget_of(self)
+  for key, value in pairs(changes or {}) do
+    budget[key] = value
+  end
+  return self.history.conversation:plan(budget)
+end
+
+-- What the reserve leaves for the prompt.
+local function input_limit(self)
+  local limit = limit_of(self)
+  local reserve = math.min(budget_of(self).reserve, math.floor(limit / 2))
+  return limit - reserve
+end
+
+-- Would the next request be refused? It was, or it is too large for sure.
+local function must_shrink(self)
+  local limit = limit_of(self)
+  return self.refused or (limit ~= nil and self.history:used() > CERTAIN * input_limit(self))
+end
+
+--
+-- Deciding
+--
+
+-- What a compaction freed shows at the next prompt that is reported.
+local function look_for_progress(self)
+  local proof, c = self.unproven, self.history.conversation
+  if proof == nil then
+    return
+  end
+  local used, source = c:used()
+  if source ~= "anchor" then
+    return
+  end
+  local since = #c > proof.length and c:estimate(proof.length + 1, #c) or 0
+  self.stalled = used - since > proof.before - proof.wanted and self.stalled + 1 or 0
+  self.unproven = nil
+  self.stalled_at = used
+end
+
+-- Two compactions freed nothing: no third one, until there is more that it could free.
+local function is_stalled(self, verdict)
+  if self.stalled < STALLED then
+    return false
+  end
+  local min_gain = self.options.min_gain or math.floor((verdict.limit or 0) / 20)
+  if math.abs(verdict.used - self.stalled_at) > math.max(min_gain, 1) then
+    self.stalled = STALLED - 1
+    return false
+  end
+  return true
+end
+
+-- A user asked for it: a summary of half of what there is must do.
+local function manual_plan(self)
+  local used = self.history:used()
+  local verdict = plan(self, { force = true })
+  if verdict.reason == "no_gain" and self.options.summary == nil then
+    return plan(self, { force = true, summary = math.floor(used / 3) })
+  end
+  return verdict
+end
+
+local function policy_failed(self, verdict, reason)
+  verdict.policy_error = reason
+  emit(self, { type = "policy_failed", reason = reason })
+  return verdict
+end
+
+-- What the host's policy says of it, where it has an opinion.
+local function ask_policy(self, verdict)
+  local opinion, reason = policies.ask(self.policy, policies.state(self.history, verdict, function(changes)
+    return plan(self, changes)
+  end))
+  if reason then
+    return policy_failed(self, verdict, reason)
+  elseif opinion == nil or opinion.action == verdict.action then
+    if opinion and opinion.reason and verdict.action == "compact" then
+      verdict.reason = opinion.reason
+    end
+    if opinion and opinion.action == "prune" then
+      verdict.indexes = opinion.indexes
+    end
+    return verdict
+  elseif opinion.action == "compact" then
+    local forced = plan(self, { force = "keep" })
+    forced.reason = forced.action == "compact" and opinion.reason or forced.reason
+    return forced
+  end
+  verdict.action, verdict.reason, verdict.indexes = opinion.action, opinion.reason or "policy", opinion.indexes
+  return verdict
+end
+
+---What to do now, and why: a verdict of the plan, or of the policy. Pure but for what it learns of
+---progress.
+function Compactor:decide(options)
+  local o = options_of("decide", 1, options, DECIDE_OPTIONS)
+  look_for_progress(self)
+  if o.force then
+    return manual_plan(self)
+  end
+  local verdict = plan(self)
+  if self.refused then
+    if verdict.action == "none" then
+      verdict = plan(self, { force = "keep" })
+    end
+    return verdict
+  end
+  verdict = ask_policy(self, verdict)
+  if verdict.action == "compact" and is_stalled(self, verdict) then
+    verdict.action, verdict.reason = "stuck", "no_progress"
+  end
+  return verdict
+end
+
+--
+-- The job
+--
+
+local function summarizer_limit(self, verdict)
+  local limit = self.options.summarizer_limit or verdict.limit
+  return math.min(limit, self.summarizer_served or limit)
+end
+
+local function set_chunk(job, chunk)
+  job.request = request.build(job.plan, chunk, job.so_far)
+  job.chunk = chunk
+end
+
+local function make_job(self, verdict, instructions)
+  local history = self.history
+  local calibration = history.conversation:calibration()
+  local sizing = {
+    limit = summarizer_limit(self, verdict),
+    summary = verdict.summary,
+    family = calibration.family,
+    scale = calibration.scale,
+    instructions = instructions or self.options.instructions,
+    result_bytes = self.options.result_bytes or RESULT_BYTES,
+  }
+  local requests = request.plan(history.list, verdict.first, verdict.last, sizing)
+  if requests == nil then
+    return nil, "summarizer_limit"
+  end
+  local job = {
+    verdict = verdict,
+    version = history.version,
+    plan = requests,
+    instructions = instructions,
+    before = verdict.used,
+    after = verdict.after,
+    range = history.conversation:estimate(verdict.first, verdict.last),
+    first = verdict.first,
+    last = verdict.last,
+    keep_from = verdict.keep_from,
+    summary = verdict.summary,
+    chunks = #requests.chunks,
+  }
+  set_chunk(job, 1)
+  return job
+end
+
+---A job for what decide says: `job.request` is what to send to the summariser.
+function Compactor:prepare(options)
+  local o = options_of("prepare", 1, options, COMPACT_OPTIONS)
+  local verdict = self:decide { force = o.force }
+  if verdict.action ~= "compact" then
+    return nil, verdict.reason
+  end
+  return make_job(self, verdict, o.instructions)
+end
+
+-- Why a summary's text can not stand for the range; nil if it can.
+local function objection(self, job, words)
+  local size = self.history:size_of { role = "user", content = request.summary_content(words) }
+  if size >= job.range then
+    return "not_smaller"
+  elseif size > job.summary * CAP_SLACK + CAP_TOKENS then
+    return "too_long"
+  end
+end
+
+local function check_job(job)
+  if type(job) ~= "table" or type(job.verdict) ~= "table" or type(job.plan) ~= "table" then
+    raise(("bad argument #1 to 'apply' (job expected, got %s)"):format(type(job)))
+  end
+end
+
+local function refuse(self, reason)
+  emit(self, { type = "refused", reason = reason })
+  return nil, reason
+end
+
+-- The conversation was made smaller, by whatever means.
+local function applied(self, report)
+  self.refused = nil
+  self.compactions = self.compactions + 1
+  self.last = report
+  local wanted = self.options.min_gain or math.floor((limit_of(self) or 0) / 20)
+  self.unproven = {
+    before = report.before,
+    wanted = math.max(math.min(wanted, math.floor((report.before - report.after) / 2)), 1),
+    length = self.history:count(),
+  }
+  emit(self, { type = "applied", report = report })
+  return true, report
+end
+
+---Judge the summariser's reply, and put the summary in. `nil, "chunk"`: it was taken, and job.request is the
+---next one to send. Any other `nil, reason`: nothing has changed.
+function Compactor:apply(job, reply)
+  check_job(job)
+  local history = self.history
+  if job.version ~= history.version or job.done or not history.conversation:can_cut(job.keep_from) then
+    return refuse(self, "changed")
+  end
+  local words, reason = replies.judge(reply, job.so_far or job.plan.earlier)
+  reason = reason or objection(self, job, words)
+  if reason then
+    return refuse(self, reason)
+  end
+  emit(self, { type = "accepted", chunk = job.chunk, chunks = job.chunks })
+  if job.chunk < job.chunks then
+    job.so_far = words
+    set_chunk(job, job.chunk + 1)
+    return nil, "chunk"
+  end
+  job.done = true
+  if self.unproven then
+    -- nothing was reported since the one before: by the estimate
+    self.stalled = history:used() > self.unproven.before - self.unproven.wanted and self.stalled + 1 or 0
+    self.stalled_at = history:used()
+  end
+  return applied(self, history:replace(job.verdict, words))
+end
+
+--
+-- Carrying it out
+--
+
+local function go_down(self, verdict, reason)
+  local history = self.history
+  local room = history:room(verdict.trigger)
+  local before = history:used()
+  local goal = math.floor(math.min(verdict.trigger, CERTAIN * input_limit(self)) - math.max(room, 0) * FREE)
+  local steps = ladder.run(history, goal, math.max(room, 0), function(changes)
+    return plan(self, changes)
+  end)
+  if #steps == 0 then
+    emit(self, { type = "stuck", reason = reason })
+    return nil, reason
+  end
+  return applied(self, { before = before, after = history:used(), steps = steps, reason = reason })
+end
+
+local function cut_item(self, verdict)
+  local history = self.history
+  local before = history:used()
+  local room = history:room(verdict.trigger)
+  if not ladder.cut_item(history, verdict.item, verdict.trigger, room) then
+    return go_down(self, verdict, "item")
+  end
+  return applied(self, { before = before, after = history:used(), steps = { "cap" }, item = verdict.item, reason = "item" })
+end
+
+local function carry_out_prune(self, verdict)
+  local before = self.history:used()
+  local first = ladder.prune(self.history, verdict.indexes)
+  if first == nil then
+    return nil, "nothing_to_prune"
+  end
+  return applied(self, { before = before, after = self.history:used(), steps = { "prune" }, first = first, reason = verdict.reason })
+end
+
+-- The summariser did not help. Where the next request would not fit, what needs no model does.
+local function without_model(self, job, reason)
+  if self.summarize == nil or must_shrink(self) then
+    if job.version ~= self.history.version then
+      return nil, "changed"
+    end
+    return go_down(self, job.verdict, reason)
+  end
+  return nil, reason
+end
+
+-- Was the summarising request itself too long? Then a job of smaller ones.
+local function smaller_job(self, job, reason)
+  local told = type(reason) ~= "nil" and (type(reason) == "string" or type(reason) == "table") and overflow(reason) or nil
+  if told == nil or told.kind ~= "tokens" or (job.smaller or 0) >= SMALLER or job.version ~= self.history.version then
+    return nil
+  end
+  local limit = summarizer_limit(self, job.verdict)
+  self.summarizer_served = told.limit and told.limit < limit and told.limit or math.floor(limit * 0.7)
+  local again = make_job(self, job.verdict, job.instructions)
+  if again then
+    again.smaller = (job.smaller or 0) + 1
+  end
+  return again
+end
+
+-- What follows from a reply: another job to go on with, or the outcome.
+local function take_reply(self, job, reply, reason)
+  if reply == nil then
+    emit(self, { type = "refused", reason = reason or "failed" })
+    local again = smaller_job(self, job, reason)
+    if again then
+      return again
+    end
+    return nil, without_model(self, job, reason or "failed")
+  end
+  local ok, outcome = self:apply(job, reply)
+  if ok then
+    return nil, ok, outcome
+  elseif outcome == "chunk" then
+    return job
+  elseif outcome == "changed" then
+    return nil, nil, outcome
+  end
+  return nil, without_model(self, job, outcome)
+end
+
+local function announce(self, job)
+  emit(self, { type = "chunk", chunk = job.chunk, chunks = job.chunks, request = job.request })
+end
+
+local function summarize_now(self, job)
+  while true do
+    announce(self, job)
+    local reply, reason = self.summarize(job.request)
+    local next_job, ok, outcome = take_reply(self, job, reply, reason)
+    if next_job == nil then
+      return ok, outcome
+    end
+    job = next_job
+  end
+end
+
+local function summarize_later(self, job, callback)
+  self.busy = true
+  announce(self, job)
+  local answered = false
+  self.summarize(job.request, function(reply, reason)
+    if answered then
+      return
+    end
+    answered = true
+    local next_job, ok, outcome = take_reply(self, job, reply, reason)
+    if next_job then
+      return summarize_later(self, next_job, callback)
+    end
+    self.busy = false
+    callback(ok, outcome)
+  end)
+end
+
+-- What needs no summariser; `job`: what does.
+local function begin(self, options)
+  local verdict = self:decide { force = options.force }
+  emit(self, { type = "planned", verdict = verdict })
+  local action = verdict.action
+  if action == "prune" then
+    return nil, carry_out_prune(self, verdict)
+  elseif action == "stuck" then
+    if verdict.reason == "item" then
+      return nil, cut_item(self, verdict)
+    elseif must_shrink(self) then
+      return nil, go_down(self, verdict, verdict.reason)
+    end
+    emit(self, { type = "stuck", reason = verdict.reason, verdict = verdict })
+    return nil, nil, verdict.reason
+  elseif action ~= "compact" then
+    return nil, nil, verdict.reason
+  end
+  local job, reason = make_job(self, verdict, options.instructions)
+  if job and self.summarize then
+    return job
+  end
+  return nil, go_down(self, verdict, reason or "no_summarizer")
+end
+
+---Carry out what decide says. With a callback, summarize(request, done) is called and callback(true, report) or
+---callback(nil, reason) comes when all is done; else summarize(request) returns, or yields.
+function Compactor:compact(callback, options)
+  if type(callback) == "table" and options == nil then
+    callback, options = nil, callback
+  end
+  if callback ~= nil and type(callback) ~= "function" then
+    raise(("bad argument #1 to 'compact' (function expected, got %s)"):format(type(callback)))
+  end
+  local o = options_of("compact", callback and 2 or 1, options, COMPACT_OPTIONS)
+  local ok, outcome
+  if self.busy then
+    outcome = "busy"
+  else
+    local job
+    job, ok, outcome = begin(self, o)
+    if job and callback then
+      return summarize_later(self, job, callback)
+    elseif job then
+      return summarize_now(self, job)
+    end
+  end
+  if callback then
+    return callback(ok, outcome)
+  end
+  return ok, outcome
+end
+
+--
+-- Refusals
+--
+
+local function learn_limit(self, limit)
+  local known = limit_of(self)
+  if known == nil or limit < known then
+    self.served[self.model or ""] = limit
+    update_limit(self)
+  end
+end
+
+-- The prompt was too long. Lower the output where that alone is too much, else make it smaller.
+local function on_tokens(self, told)
+  local history = self.history
+  local used = history:used()
+  if told.limit then
+    learn_limit(self, told.limit)
+  end
+  if told.input then
+    history.conversation:observe({ input_tokens = told.input }, self.model)
+  elseif told.limit == nil then
+    learn_limit(self, math.max(math.floor(UNTOLD * used), 1))
+  end
+  local limit = limit_of(self)
+  local input = told.input or (told.output and told.actual and told.actual - told.output) or history:used()
+  if told.output and told.output > 0 then
+    self.asked = math.max(self.asked or 0, told.output)
+    local left = limit - input
+    if left > 0 and left >= told.output / 4 and input <= (self.options.threshold or core.DEFAULT_THRESHOLD) * limit then
+      return { action = "lower_output", reason = "tokens", output = left }
+    end
+  end
+  self.refused = true
+  local verdict = self:decide()
+  local is_item = verdict.action == "stuck" and verdict.reason == "item"
+  return { action = is_item and "shrink_item" or "compact", reason = "tokens", item = is_item and verdict.item or nil }
+end
+
+local function newest_with_media(history)
+  for i = history:count(), history:front() + 1, -1 do
+    for _, part in ipairs(history:message(i).multi_content or {}) do
+      if part.image_url or part.file or part.document then
+        return i
+      end
+    end
+  end
+end
+
+local ADVICE = {
+  tokens = on_tokens,
+  rate = function()
+    return { action = "wait", reason = "rate" }
+  end,
+  rate_size = function(self, told)
+    if told.limit then
+      learn_limit(self, told.limit)
+    end
+    self.refused = true
+    return { action = "compact", reason = "rate_size" }
+  end,
+  wire = function(self)
+    self.refused = true
+    return { action = "compact", reason = "wire" }
+  end,
+  media = function(self)
+    return { action = "shrink_item", reason = "media", item = newest_with_media(self.history) }
+  end,
+  config = function()
+    return { action = "lower_output", reason = "config" }
+  end,
+  malformed = function()
+    return { action = "repair", reason = "malformed" }
+  end,
+}
+
+---Learn from the provider's refusal of the messages as they are, and say what to do.
+function Compactor:overflowed(err, status)
+  local told = checked("overflowed", overflow, err, status, { patterns = self.options.patterns })
+  if told == nil then
+    return { action = "none", reason = "not_overflow", limit = limit_of(self) }
+  end
+  local advice = ADVICE[told.kind](self, told)
+  advice.limit, advice.actual = limit_of(self), told.actual
+  return advice
+end
+
+---Repair the list, where calls and results do not belong together; the report of compaction.repair.
+function Compactor:repair()
+  local history = self.history
+  local list, report = repair.repair(history.list)
+  for _, n in pairs(report) do
+    if n > 0 then
+      history:reset(list)
+      break
+    end
+  end
+  return report
+end
+
+--
+-- The rest
+--
+
+---Append one message or a list, in the host's shape.
+function Compactor:append(message_or_list)
+  self.history:append(message_or_list)
+  return self.history:count()
+end
+
+---What to send: a new list, in the host's shape.
+function Compactor:messages()
+  return self.history:sent()
+end
+
+function Compactor:used()
+  return self.history.conversation:used()
+end
+
+---The next request goes to this model, whose window is `limit` tokens (nil: as it was, or not known).
+function Compactor:set_model(name, limit)
+  checked("set_model", self.history.conversation.set_model, self.history.conversation, name)
+  if limit ~= nil then
+    local o = options_of("set_model", 2, { limit = limit }, { limit = "tokens" }, "arguments")
+    self.told[name or ""] = o.limit
+  end
+  self.model = name
+  update_limit(self)
+end
+
+---Another policy from now on; nil: the library's own.
+function Compactor:set_policy(policy)
+  if policy ~= nil and type(policy) ~= "function" then
+    raise(("bad argument #1 to 'set_policy' (function expected, got %s)"):format(type(policy)))
+  end
+  self.policy = policy
+end
+
+---Numbers to show.
+function Compactor:state()
+  local c = self.history.conversation
+  local used, source = c:used()
+  local limit = limit_of(self)
+  return {
+    used = used,
+    source = source,
+    limit = limit,
+    fraction = limit and limit > 0 and used / limit or nil,
+    model = self.model,
+    count = #c,
+    pending = c:pending(),
+    busy = self.busy,
+    compactions = self.compactions,
+    last = self.last,
+  }
+end
+
+---@see compaction.compactor in types.lua
+return function(options)
+  local o = options_of("compactor", 1, options, OPTIONS)
+  local adapter
+  if o.shape then
+    adapter = adapters[o.shape]
+    if adapter == nil or o.shape == "detect" then
+      raise(("bad argument #1 to 'compactor' (options.shape: unknown shape '%s')"):format(o.shape))
+    end
+  end
+  local self = setmetatable({
+    options = o,
+    policy = o.policy,
+    summarize = o.summarize,
+    on_event = o.on_event,
+    model = o.model,
+    told = { [o.model or ""] = o.limit },
+    served = {},
+    stalled = 0,
+    compactions = 0,
+    busy = false,
+  }, Compactor)
+  self.history = history_of.new {
+    adapter = adapter,
+    sizing = { estimator = o.estimator, families = o.families, model = o.model },
+    limit = o.limit,
+    fixed = o.fixed,
+  }
+  if o.model then
+    self.history.conversation:set_model(o.model)
+  end
+  return self
+end

@@ -1,0 +1,85 @@
+---What a message of ours is: questions that several files ask.
+local present = require "compaction.present"
+
+local M = {}
+
+function M.role(message)
+  return present(message.role)
+end
+
+function M.is_front(message)
+  local role = present(message.role)
+  return role == "system" or role == "developer"
+end
+
+function M.starts_turn(message)
+  local role = present(message.role)
+  return role == "user" or role == "assistant"
+end
+
+---The mark of a message that a compaction made, nil for others.
+function M.mark(message)
+  local mark = present(message.compaction)
+  return type(mark) == "table" and present(mark.version) == 1 and mark or nil
+end
+
+---Does it stand for messages that were compacted?
+function M.is_summary(message)
+  local mark = M.mark(message)
+  return mark ~= nil and present(mark.kept) ~= nil
+end
+
+---Did a user ask it? What a compaction put in is never asked.
+function M.is_request(message)
+  return present(message.role) == "user" and M.mark(message) == nil
+end
+
+---The parts of its content, whichever field holds them; nil where it is a string or absent.
+function M.parts(message)
+  for _, key in ipairs { "multi_content", "content" } do
+    local parts = present(message[key])
+    if type(parts) == "table" and #parts > 0 then
+      return parts, key
+    end
+  end
+end
+
+---Its text, without media; "" if it has none.
+function M.text(message)
+  local texts = {}
+  local content = present(message.content)
+  if type(content) == "string" then
+    texts[1] = content
+  end
+  for _, part in ipairs(M.parts(message) or {}) do
+    local text = type(part) == "table" and present(part.text)
+    texts[#texts + 1] = type(text) == "string" and text or nil
+  end
+  return table.concat(texts, "\n")
+end
+
+---Its calls, as a list that may be empty.
+function M.calls(message)
+  local calls = present(message.role) == "assistant" and present(message.tool_calls)
+  return type(calls) == "table" and calls or {}
+end
+
+---Name and arguments of a call.
+function M.called(call)
+  local called = present(call["function"])
+  if type(called) ~= "table" then
+    return nil, nil
+  end
+  return present(called.name), present(called.arguments)
+end
+
+---A copy, with the same metatable, that other fields may be put into.
+function M.copy(message)
+  local copy = {}
+  for key, value in pairs(message) do
+    copy[key] = value
+  end
+  return setmetatable(copy, getmetatable(message))
+end
+
+return M
