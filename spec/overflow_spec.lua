@@ -215,6 +215,51 @@ local CASES = {
   { nil, "max_new_tokens + prompt length must be <= 8192, got 9000", "tokens", 9000, 8192 },
   { 400, "tokens in request more than max tokens allowed", "tokens" },
   { nil, "error 400: [413] Prompt exceeds max length", "tokens" },
+  -- sums of two named fields
+  { nil, "the number of input tokens 4200 plus max_new_tokens 200 cannot exceed the total tokens limit 4096", "tokens", 4400, 4096, 4200, 200 },
+  { nil, "The prompt token count 210000 plus max_tokens 8192 exceeds the model's context window of 202752", "tokens", 218192, 202752, 210000, 8192 },
+  { nil, "The number of tokens in the prompt (40000) plus max_tokens (4096) exceeds the maximum context length of 32768", "tokens", 44096, 32768, 40000, 4096 },
+  { nil, "The sum of prompt length (9000), max_tokens (2000) should not exceed max_seq_len (8192)", "tokens", 11000, 8192, 9000, 2000 },
+  { nil, "Input tokens (130000) and max output tokens (8192) exceed the model's maximum context of 131072.", "tokens", 138192, 131072, 130000, 8192 },
+  { nil, "requested 70000 input tokens and 4096 max new tokens; the sum must not exceed 65536", "tokens", 74096, 65536, 70000, 4096 },
+  { nil, "prompt tokens: 130000 + max tokens: 8192 = 138192 exceeds 131072", "tokens", 138192, 131072, 130000, 8192 },
+  { nil, "max_tokens (8192) + prompt (130000) exceeds maximum context length 131072", "tokens", 138192, 131072, 130000, 8192 },
+  { nil, "the sum of input tokens and max_tokens (40960) must be less than or equal to 32768", "tokens", 40960, 32768 },
+  { nil, "prompt + max_tokens = 35000 > 32768", "tokens", 35000, 32768 },
+  -- codes are no counts
+  { nil, "invalid params, context window exceeds limit (2013)", "tokens" },
+  { nil, "AiError: 5021: The estimated number of input and maximum output tokens (24681) exceeded this model context window limit (24000).", "tokens", 24681, 24000 },
+  { nil, "APIError(4001): input tokens 150000 over limit 128000", "tokens", 150000, 128000, 150000 },
+  { nil, "Message 2048: prompt too long", "tokens" },
+  -- numbers of every form
+  { nil, "Your prompt has 40000 tokens, exceeding the 32768-token context window", "tokens", 40000, 32768, 40000 },
+  { nil, "The 128000-token limit was exceeded: your input has 150000 tokens", "tokens", 150000, 128000, 150000 },
+  { nil, "Max context window of 128000 tokens exceeded: got 143211 tokens", "tokens", 143211, 128000 },
+  { nil, "max context 32k exceeded, input is 33.5k tokens", "tokens", 33500, 32000, 33500 },
+  { nil, "Context overflow: 150,000 / 128,000 tokens", "tokens", 150000, 128000 },
+  { nil, "PromptTooLong: prompt must contain at most 7168 tokens", "tokens", nil, 7168 },
+  { nil, "ContextOverflowError", "tokens" },
+  -- rates
+  { nil, "Rate limit reached (TPM): Limit 10000, Used 9000, Requested 12000.", "rate_size", 12000, 10000 },
+  { nil, "request reached TPM rate limit, current: 130921, limit: 128000", "rate" },
+  { nil, "Limit: 30000 / min. Current: 29900 / min. Requested 41000", "rate_size", 41000, 30000 },
+  { 403, "exceeded token limit: weekly limit is 5000000 tokens", "rate" },
+  { 400, "HttpMessageException: prompt is too long: 213462 tokens > 200000 maximum (see https://docs.example.com/rate_limits)", "tokens", 213462, 200000, 213462 },
+  -- counts of something else
+  { nil, "max_tokens must be less than or equal to 8192, the maximum value for max_tokens is less than the context_window", "config" },
+  { nil, "Input validation error: max_new_tokens must be <= 1024. Given: 2048", "config" },
+  { nil, "Invalid 'messages': array too long. Expected an array with maximum length 2048, but got an array with length 2049.", "config" },
+  { nil, "Too many messages: 2100 > 2048", "wire" },
+  { nil, "Request payload size exceeds the limit: 20971520 bytes.", "wire" },
+  { nil, "expected maxLength: 20000, actual: 25000, please reformat your input and try again.", "wire" },
+  { nil, "At most 1 image(s) may be provided in one prompt.", "media" },
+  { nil, "messages.3: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_01", "malformed" },
+  { nil, "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.", "malformed" },
+  -- time
+  { 500, "context deadline exceeded" },
+  { 500, "context canceled: prompt evaluation took too long" },
+  { nil, "write: message too long (EMSGSIZE)" },
+  { 403, "missing scope: tokens.read exceeded privileges" },
   -- look-alikes
   { 413, "Request exceeds the maximum size", "wire" },
   { 413, "<html><head><title>413 Request Entity Too Large</title></head></html>", "wire" },
@@ -422,6 +467,8 @@ describe("overflow", function()
       "-1-1",
       "[1, 2",
       "1+1>",
+      "\\",
+      "input and output 5 ",
       "tokens exceed 2000 maximum, requested 3000. ",
     } do
       local text = piece:rep(math.ceil(big / #piece))
@@ -437,6 +484,21 @@ describe("overflow", function()
     end
     inner.error = deep
     overflow(deep)
+  end)
+
+  it("finds a sentence in the middle of a megabyte", function()
+    local noise = ("lorem ipsum dolor sit amet "):rep(20000)
+    local r = overflow(noise .. "prompt is too long: 213462 tokens > 200000 maximum" .. noise)
+    assert.same({ "tokens", 213462, 200000 }, { r.kind, r.actual, r.limit })
+  end)
+
+  it("does not read what was sent for what was said", function()
+    local r = overflow {
+      statusCode = 400,
+      responseBody = '{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}',
+      requestBodyValues = { max_tokens = 8192, messages = { { role = "tool", content = "see rate limit docs" } } },
+    }
+    assert.same({ "tokens", 213462, 200000, 213462 }, { r.kind, r.actual, r.limit, r.input })
   end)
 
   it("survives random bytes of the known texts", function()

@@ -7,10 +7,28 @@ local present = require "compaction.present"
 local raise = require "compaction.raise"
 local options_of = require "compaction.options"
 
--- Errors may repeat the whole prompt: of longer ones the two ends are read.
-local MAX_BYTES = 256 * 1024
+-- Errors may repeat the whole prompt. Of longer ones the two ends are read, and what stands around
+-- the words that an error of ours would hold.
+local END_BYTES = 64 * 1024
+local AROUND = 1024
+local MAX_PLACES = 16
+local TELLING = { "token", "context", "too long", "too large", "exceed", "maximum", "limit", "requested" }
 local MAX_DEPTH = 20
 local MAX_STRINGS = 1000
+local MAX_KEYS = 1000
+
+-- What was sent, and headers that name every limit there is, say nothing of the error.
+local NOT_SAID = {
+  requestBodyValues = true,
+  requestBody = true,
+  request_body = true,
+  request = true,
+  messages = true,
+  prompt = true,
+  headers = true,
+  responseHeaders = true,
+  url = true,
+}
 
 -- No model has a smaller window: such a number is a status, a code, a count of something else.
 local MIN_LIMIT = 1024
@@ -33,7 +51,10 @@ local FIRST = { message = 1, msg = 1, error = 2, detail = 2, body = 3, code = 4,
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do
-    keys[#keys + 1] = key
+    keys[#keys + 1] = not NOT_SAID[key] and key or nil
+    if #keys == MAX_KEYS then
+      break
+    end
   end
   table.sort(keys, function(a, b)
     local x, y = FIRST[a] or 9, FIRST[b] or 9
@@ -78,16 +99,43 @@ local function status_in(value, depth)
   return status_in(value.error, depth + 1)
 end
 
+-- What is read of a long text.
+local function excerpt(text)
+  if #text <= 3 * END_BYTES then
+    return text
+  end
+  local lower, places = text:lower(), {}
+  for _, word in ipairs(TELLING) do
+    local at, stop = END_BYTES, #text - END_BYTES
+    for _ = 1, MAX_PLACES do
+      at = lower:find(word, at, true)
+      if not at or at > stop then
+        break
+      end
+      places[#places + 1] = at
+      at = at + AROUND
+    end
+  end
+  table.sort(places)
+  local parts, last = { text:sub(1, END_BYTES) }, END_BYTES
+  for _, at in ipairs(places) do
+    local first = math.max(last + 1, at - AROUND)
+    last = math.max(last, at + AROUND)
+    parts[#parts + 1] = text:sub(first, last)
+  end
+  parts[#parts + 1] = text:sub(-END_BYTES)
+  return table.concat(parts, " \n ")
+end
+
 -- Lower case, without markup and escapes. Each step is one pass over the text.
 local function clean(text)
-  if #text > MAX_BYTES then
-    text = text:sub(1, MAX_BYTES / 2) .. " " .. text:sub(-MAX_BYTES / 2)
-  end
   text = text:gsub("%z", " "):lower()
-  text = text:gsub("\\+u00(%x%x)", function(hex)
+  text = text:gsub("\\+", "\\") -- each run once: escapes nest
+  text = text:gsub("\\u00(%x%x)", function(hex)
     return string.char(tonumber(hex, 16))
   end)
-  text = text:gsub("\\+[nrt]", " "):gsub("\\+", "")
+  text = text:gsub("\\[nrt]", " "):gsub("\\", ""):gsub("`", "")
+  text = text:gsub("https?://[^%s\"'<>)]+", " ")
   text = text:gsub("<[/!]?%a[^<>]*>", " "):gsub("&lt;", "<"):gsub("&gt;", ">"):gsub("&amp;", "&")
   text = text:gsub("\226\137\164", "<="):gsub("\226\137\165", ">=") -- ≤ ≥
   text = text:gsub("\194\160", " "):gsub("\226\128[\175\137]", " ") -- spaces inside numbers
@@ -135,11 +183,11 @@ end
 -- Part of a name or a date (gpt-4, 2024-10-22, req_12): no number of anything.
 local function is_name(text, first, last)
   local before, after = text:sub(first - 1, first - 1), text:sub(last + 1, last + 1)
-  return before:find "^[%w_#@/]" ~= nil
+  return before:find "^[%w_#@]" ~= nil
     or before == "-" and text:find("^[%w]", math.max(first - 2, 1)) ~= nil
     or before == "." and text:find("^%d", math.max(first - 2, 1)) ~= nil
-    or after:find "^[%a_@/]" ~= nil
-    or after == "-" and text:find("^%w", last + 2) ~= nil
+    or after:find "^[%a_@]" ~= nil
+    or after == "-" and text:find("^%w", last + 2) ~= nil and not text:find("^-token", last + 1)
     or after == ":" and text:find("^%d", last + 2) ~= nil
 end
 
@@ -149,7 +197,7 @@ local SIGNS = { ["<="] = "<=", [">="] = ">=" }
 local function scan(text)
   local items, at = {}, 1
   while true do
-    local first = text:find("[%w<>=+()%[%].,;:!?\n{}*-]", at)
+    local first = text:find("[%w<>=+()%[%].,;:!?\n{}*/-]", at)
     if not first then
       return items
     end
@@ -194,12 +242,14 @@ local PROMPT = set [[prompt prompts prompt_tokens input inputs input_tokens mess
   history text tool tools request functions]]
 local OUTPUT =
   set [[completion completions output outputs max_tokens max_new_tokens max_completion_tokens max_output_tokens
-  maxoutputtokens response generated generate generation new_tokens]]
+  maxoutputtokens response generated generate generation new_tokens new
+  maxtokens]]
 local UNIT = set [[token tokens]]
 local OTHER_UNITS =
   set [[byte bytes b kb mb gb kib mib gib char chars character characters pixel pixels px page pages image
   images second seconds s ms minute minutes min hour hours day days percent message messages item items file files
   times request requests attempts retries tools turns]]
+local COUNTED = set "turns characters chars bytes string images pages messages"
 local CODES = set "code codes status error errors http line column position version id"
 local STOPS = set "( ) . ; , [ ] ! ? { }"
 STOPS["\n"] = true
@@ -220,12 +270,14 @@ local function words_before(items, i)
   return words
 end
 
+local CLAUSE = set "but while whereas however and plus"
+
 -- Words behind, up to the next number or sign.
 local function words_behind(items, i)
   local words = {}
   for k = i + 1, math.min(i + 6, #items) do
     local item = items[k]
-    if item.number or (item.sign and STOPS[item.sign]) then
+    if item.number or (item.sign and STOPS[item.sign]) or item.sign == "+" or CLAUSE[item.word] then
       break
     end
     words[#words + 1] = item.word or item.sign
@@ -233,8 +285,7 @@ local function words_behind(items, i)
   return words
 end
 
-local CLAUSE = set "but while whereas however and plus"
-local TOO_MUCH = set "exceeds exceed exceeded exceeding > >="
+local TOO_MUCH = set "exceeds exceed exceeded exceeding over above beyond > >="
 
 -- The first of the words that is in the set, and its place.
 local function first_of(words, wanted)
@@ -248,7 +299,7 @@ end
 -- The role of a number by what stands before it: nearest strong word first.
 local function role_before(words)
   for k, word in ipairs(words) do
-    if word == "<" then
+    if word == "<" or word == "=" and k == 1 then
       return "actual"
     elseif word == ">" or word == "<=" then
       return "limit"
@@ -267,7 +318,7 @@ end
 -- … and by what stands behind it.
 local function role_behind(words)
   local k = 1
-  while UNIT[words[k]] or words[k] == "of" do
+  while UNIT[words[k]] or words[k] == "of" or words[k] == "-" do
     k = k + 1
   end
   local word = words[k]
@@ -286,17 +337,39 @@ local function role_behind(words)
   end
 end
 
+-- Words between a noun and its number.
+local FILLERS = set "token tokens of is are : ( = count length number size about at least approximately"
+local STRONG_LIMIT = set "maximum max limit limits limited allowed allows longest"
+
+-- The noun that a number belongs to, by what stands directly before it: "prompt length (9000".
+-- "maximum prompt length is 9000" is a limit; "max tokens: 9000" an option of the request.
+local function noun_before(before)
+  local k = 1
+  while FILLERS[before[k]] do
+    k = k + 1
+  end
+  local word = before[k]
+  if OUTPUT[word] then
+    return "output"
+  elseif PROMPT[word] and not (STRONG_LIMIT[before[k + 1]] or STRONG_LIMIT[before[k + 2]]) then
+    return "input"
+  elseif word == "max" and UNIT[before[k - 1]] then
+    return "option"
+  end
+end
+
 -- What part of the request it counts.
 local function part_of(before, behind)
-  if PROMPT[before[1]] or OUTPUT[before[1]] then
-    return PROMPT[before[1]] and "input" or "output"
-  end
   local output, at_output = first_of(behind, OUTPUT)
   local prompt, at_prompt = first_of(behind, PROMPT)
   if output and (not prompt or at_output < at_prompt) then
     return "output"
   elseif prompt then
     return "input"
+  end
+  local noun = noun_before(before)
+  if noun == "input" or noun == "output" then
+    return noun
   end
   output, at_output = first_of(before, OUTPUT)
   prompt, at_prompt = first_of(before, PROMPT)
@@ -307,20 +380,52 @@ local function part_of(before, behind)
   end
 end
 
+-- "prompt and max_tokens (9000)": one number for both.
+local function is_sum_of_both(before)
+  return first_of(before, OUTPUT) ~= nil and first_of(before, { prompt = true, input = true, inputs = true }) ~= nil
+end
+
+-- Is it a code, or the number of something: "AiError: 5021", "message 2048: …", "must be at least 1"?
+local function is_label(before, items, i)
+  local named = (before[1] == ":" or before[1] == "(") and before[2] or before[1]
+  local follows = items[i + 1] and items[i + 1].sign
+  return CODES[named] ~= nil
+    or named ~= nil and (named:find "error$" or named:find "exception$") ~= nil
+    or before[1] == "message" and follows == ":"
+    or before[1] == "least" and first_of(before, { must = true, should = true }) ~= nil
+end
+
+-- What it counts, if it is not tokens.
+local function other_unit(before, behind)
+  if OTHER_UNITS[behind[1]] then
+    return behind[1]
+  end
+  local noun, at = first_of(before, COUNTED)
+  local unit, at_unit = first_of(before, UNIT)
+  if noun == nil or unit and at_unit < at or first_of(behind, UNIT) then
+    return nil
+  end
+  local listed = before[1] == ":" and before[2] == noun -- "too many messages: 2100"
+  return (noun ~= "messages" or listed) and noun or nil
+end
+
 local function describe(items, i)
   local before, behind = words_before(items, i), words_behind(items, i)
-  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil
-    and UNIT[behind[1]] ~= nil
-  local named = before[1] == ":" and before[2] or before[1]
+  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil and UNIT[behind[1]] ~= nil
+  local role = role_before(before)
+  local passive = role == "limit" and first_of(behind, { exceeded = true }) ~= nil
+  local opens = items[i - 1] ~= nil and items[i - 1].sign == "("
   return {
     value = items[i].number,
     before = before,
     behind = behind,
-    role = (kept or CODES[named]) and "other" or role_behind(behind) or role_before(before),
+    role = (kept or is_label(before, items, i)) and "other" or not passive and role_behind(behind) or role,
     part = part_of(before, behind),
+    noun = noun_before(before),
     is_tokens = first_of(behind, UNIT) ~= nil or first_of(before, UNIT) ~= nil,
-    other_unit = OTHER_UNITS[behind[1]] or false,
-    opens = items[i - 1] ~= nil and items[i - 1].sign == "(",
+    other_unit = other_unit(before, behind) or false,
+    opens = opens,
+    closed = opens and items[i + 1] ~= nil and items[i + 1].sign == ")",
   }
 end
 
@@ -381,17 +486,73 @@ end
 
 -- Numbers that count what is asked for, with what each is of.
 local function note_actual(found, n)
-  local beside = found.actual and (PROMPT[n.before[1]] or OUTPUT[n.before[1]])
   if n.opens and found.actual and n.part then -- (130000 in the messages, 10000 in the completion)
     found.split = true
   end
-  local part = n.part
-  if part == "output" and (found.split or first_of(n.behind, OUTPUT) or first_of(n.before, OUTPUT)) then
+  local beside = found.split or found.plus and n.noun == n.part
+  if first_of(n.before, { requested = true }) then
+    found.requested = n.value
+  end
+  if n.part == "output" and (beside or first_of(n.behind, OUTPUT) or first_of(n.before, OUTPUT)) then
     found.output = found.output or n.value
-  elseif part == "input" and (found.split or beside or first_of(n.behind, PROMPT)) then
+  elseif n.part == "input" and (beside or first_of(n.behind, PROMPT)) then
     found.inputs = (found.inputs or 0) + n.value
   elseif found.actual == nil or n.value > found.actual then
     found.actual, found.actual_number = n.value, n
+  end
+end
+
+-- 150000 / 128000: what is used of what there is.
+local function ratio_at(items, i)
+  local slash, b = items[i + 1], items[i + 2]
+  if slash and slash.sign == "/" and b and b.number and items[i].number > b.number and b.number >= MIN_LIMIT then
+    return items[i].number, b.number
+  end
+end
+
+-- Are two parts of a request added up: "prompt … plus max_tokens …"?
+local function adds_up(items)
+  for i, item in ipairs(items) do
+    if item.sign == "+" or item.word == "plus" or item.word == "sum" then
+      return true
+    elseif item.word == "and" then
+      local prompt, output = false, false
+      for k = math.max(i - 8, 1), math.min(i + 8, #items) do
+        prompt = prompt or (k < i and PROMPT[items[k].word]) or false
+        output = output or (k > i and OUTPUT[items[k].word]) or false
+      end
+      if prompt and output then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+local function note_number(found, n)
+  if n.other_unit then
+    found.other_unit = found.other_unit or n.other_unit
+  elseif n.role == "other" then
+    return
+  elseif n.before[1] == "=" and found.plus then -- what a sum comes to
+    found.actual, found.sum_told = n.value, true
+  elseif n.part == "output" and n.noun == "output" and is_sum_of_both(n.before) then
+    found.actual, found.sum_told = n.value, true
+  elseif found.plus and (n.noun == "option" or n.noun == "output" or first_of(n.behind, OUTPUT)) then
+    found.output = found.output or n.value
+  elseif found.plus and n.noun == "input" then
+    found.inputs = (found.inputs or 0) + n.value
+  elseif n.role == "limit" and n.part == "output" and not found.output and first_of(n.before, OUTPUT) == nil then
+    found.output = n.value
+  elseif n.role == "limit" and n.noun ~= "input" and n.value >= MIN_LIMIT then
+    if found.limit == nil then
+      found.doubtful = n.closed and n.value % 256 ~= 0 and n.value % 500 ~= 0 and not n.is_tokens
+    end
+    found.limit = found.limit or n.value
+  elseif n.role == "excess" then
+    found.excess = found.excess or n.value
+  elseif n.role == "actual" or n.noun == "input" or n.role == nil and (n.is_tokens or n.part) then
+    note_actual(found, n)
   end
 end
 
@@ -400,38 +561,27 @@ local MAX_NUMBERS = 2000
 
 -- Walk over the numbers of the text.
 local function read_numbers(items)
-  local found, i = { read = 0 }, 1
+  local found, i = { read = 0, plus = adds_up(items) }, 1
   while i <= #items and found.read < MAX_NUMBERS do
     local item = items[i]
     found.read = found.read + (item.number and 1 or 0)
-    found.plus = found.plus or item.sign == "+"
     if item.number == nil or is_bracketed_code(items, i) then
       i = i + 1
     elseif note_sum(found, items, i) then
       i = i + 5
+    elseif ratio_at(items, i) then
+      found.actual, found.limit = ratio_at(items, i)
+      i = i + 3
     elseif range_end(items, i) then
       found.limit = found.limit or range_end(items, i)
       i = i + 4
     else
-      local n = describe(items, i)
-      if n.other_unit then
-        found.other_unit = found.other_unit or n.other_unit
-      elseif
-        n.role == "limit"
-        and n.part == "output"
-        and not found.output
-        and first_of(n.before, OUTPUT) == nil
-      then
-        found.output = n.value
-      elseif n.role == "limit" and n.value >= MIN_LIMIT then
-        found.limit = found.limit or n.value
-      elseif n.role == "excess" then
-        found.excess = found.excess or n.value
-      elseif n.role == "actual" or n.role == nil and (n.is_tokens or n.part) then
-        note_actual(found, n)
-      end
+      note_number(found, describe(items, i))
       i = i + 1
     end
+  end
+  if found.doubtful and found.actual == nil and found.inputs == nil then
+    found.limit = nil -- the only number, in brackets, and no size that windows have: a code
   end
   return found
 end
@@ -448,12 +598,12 @@ local function settle(found, text)
   end
   if actual and input == nil then
     local words = found.actual_number and found.actual_number.before or {}
-    local asked =
-      first_of(words, { requested = true, total = true, request = text:find("completion", 1, true) ~= nil })
+    local _, at = first_of(words, { requested = true })
+    local asked = at and words[at - 1] ~= "model" or first_of(words, { total = true })
     local says_prompt = text:find("prompt", 1, true)
       or text:find("input", 1, true)
       or text:find("message", 1, true)
-    local alone = output == nil and not asked and not found.plus and not text:find("completion", 1, true)
+    local alone = output == nil and not asked and not found.plus and not found.sum_told and not text:find("completion", 1, true)
     input = alone and (says_prompt or text:find("request (", 1, true)) and actual or nil
   end
   local excess = found.excess
@@ -482,8 +632,12 @@ local MALFORMED = {
   "tool_use_id",
   "tool_result block",
   "must be followed by tool messages",
-  "response to a preceding message with 'tool_calls'",
-  "preceding message with 'tool_calls'",
+  "ding message with 'tool_calls'",
+  "function calls and responses",
+  "without its required following item",
+  "must start with a user",
+  "corresponding tool call",
+  "must follow a tool",
   "did not have response messages",
   "no tool call found",
   "no tool output found",
@@ -509,9 +663,13 @@ local RATE = {
   "per week",
   "per month",
   "/min",
-  "tpm",
-  "rpm",
-  "tpd",
+  "/ min",
+  "every minute",
+  "weekly",
+  "monthly",
+  "hourly",
+  "billing period",
+  "usage limit",
   "please wait",
   "try again in",
   "try again later",
@@ -525,6 +683,22 @@ local RATE = {
   "quota",
   "resource_exhausted",
   "daily",
+}
+
+-- … and as words of their own.
+local RATE_WORDS = set "tpm rpm tpd rpd"
+
+-- Time that ran out says nothing of size.
+local TIMED_OUT = {
+  "deadline exceeded",
+  "timed out",
+  "timeout",
+  "time limit",
+  "maximum time",
+  "took too long",
+  "context canceled",
+  "context cancelled",
+  "emsgsize",
 }
 
 -- The body as bytes, before anybody counted tokens.
@@ -545,6 +719,8 @@ local WIRE = {
   "string_above_max_length",
   "text bytes",
   "message larger than max",
+  "payload",
+  "maxlength",
 }
 
 local MEDIA = { "image", "pdf", "pixel", "megapixel", "audio", "video", "page", "document", "attachment" }
@@ -563,7 +739,8 @@ local SETTINGS = {
   "budget_tokens",
   "thinking budget",
   "thinking_budget",
-  "array too long",
+  "budget tokens",
+  "maxtokens",
 }
 
 -- Something is too small, which no compaction mends.
@@ -592,6 +769,12 @@ local TOKENS = {
   "input is too long",
   "input too long",
   "too many tokens",
+  "prompttoolong",
+  "prompt_too_long",
+  "input_too_long",
+  "input_tokens_exceeded",
+  "contextoverflow",
+  "contextlengthexceeded",
   "tokens_limit_reached",
   "token limit exceeded",
   "reduce the length of the messages",
@@ -644,15 +827,28 @@ end
 -- Is the window named, or a sum of prompt and output? Then it is not the option alone that is wrong.
 local function names_window(text, found)
   return found.is_sum
-    or has_any(text, { "context", "prompt", "input", "messages", "window" }) and not text:find(
-      "output tokens",
-      1,
-      true
-    )
-    or has_any(
-      text,
-      { "context length", "context window", "context limit", "context size", "prompt token", "input token" }
-    )
+    or found.inputs ~= nil
+    or found.sum_told
+    or found.plus and has_any(text, { "prompt", "input", "messages" })
+    or has_any(text, {
+      "context length",
+      "context window",
+      "context limit",
+      "context size",
+      "prompt",
+      "input token",
+      "inputs token",
+      "maximum context",
+    })
+end
+
+local function has_word(items, words)
+  for _, item in ipairs(items) do
+    if words[item.word] then
+      return true
+    end
+  end
+  return false
 end
 
 local function report(kind, confidence, numbers)
@@ -669,6 +865,17 @@ local function tokens_report(numbers, known)
   return report("tokens", confidence, numbers)
 end
 
+-- A rate that the request exceeds alone, or any other.
+local function rate_report(found)
+  if found.requested and found.limit and found.requested > found.limit then
+    local numbers = { actual = found.requested, limit = found.limit, excess = found.requested - found.limit }
+    return report("rate_size", 0.9, numbers)
+  end
+  return report("rate", 0.9)
+end
+
+local NOT_ALLOWED = { [401] = true, [403] = true, [404] = true }
+
 -- The reading of a text whose words and numbers are known; nil: no overflow of any kind.
 local function classify(text, items, status)
   local found = read_numbers(items)
@@ -676,45 +883,36 @@ local function classify(text, items, status)
   local numbers = found.other_unit and not counts_tokens and {} or settle(found, text)
   local compared = numbers.actual ~= nil and numbers.limit ~= nil and numbers.actual > numbers.limit
   local known = has_any(text, TOKENS)
+  local too_much = says_too_much(items)
 
   if has_any(text, MALFORMED) and not known then
     return report("malformed", 0.9)
-  elseif has_any(text, RATE) or status == 429 and not (known and compared) then
-    local asked = found.actual_number
-      and first_of(found.actual_number.before, { requested = true, request = true })
-    if compared and asked and not text:find("used", 1, true) then
-      return report("rate_size", 0.9, numbers)
-    end
-    return report("rate", 0.9)
+  elseif has_any(text, RATE) or has_word(items, RATE_WORDS) or status == 429 and not (known and compared) then
+    return rate_report(found)
+  elseif (has_any(text, TIMED_OUT) or NOT_ALLOWED[status]) and not known and not compared then
+    return nil
   elseif has_any(text, TOO_SMALL) and not known and not compared then
     return has_any(text, SETTINGS) and report("config", 0.8) or nil
+  elseif text:find("array too long", 1, true) then
+    return report("config", 0.9)
   elseif has_any(text, SETTINGS) and not known and not names_window(text, found) then
     return report("config", 0.9)
-  elseif
-    has_any(text, MEDIA)
-    and not known
-    and not (counts_tokens and (compared or says_too_much(items)))
-  then
-    local too_much = says_too_much(items) or has_any(text, { "limit", "max", "exceed", "too " })
+  elseif has_any(text, MEDIA) and not known and not (counts_tokens and (compared or too_much)) then
+    too_much = too_much or has_any(text, { "limit", "max", "exceed", "too ", "at most" })
     return too_much and report("media", 0.8) or nil
   elseif known and not found.other_unit then
     return tokens_report(numbers, true)
   elseif has_any(text, WIRE) and not (counts_tokens and (numbers.limit or compared)) then
     return report("wire", status == 413 and 0.9 or 0.7)
   elseif found.other_unit and not counts_tokens then
-    return (says_too_much(items) or compared) and report("wire", 0.6) or nil
+    return (too_much or compared or has_any(text, { "exceed", "too " })) and report("wire", 0.6) or nil
   elseif known then
     return tokens_report(numbers, true)
-  elseif
-    counts_tokens
-    and (compared or numbers.limit and (says_too_much(items) or has_any(text, { "range of", "max" })))
-  then
+  elseif counts_tokens and (compared or numbers.limit and (too_much or has_any(text, { "range of", "max", "at most" }))) then
     return tokens_report(numbers, has_any(text, { "context", "maximum" }))
-  elseif
-    says_too_much(items) and (compared or counts_tokens or status == nil or status == 400 or status == 413)
-  then
+  elseif too_much and (compared or counts_tokens or status == nil or status == 400 or status == 413) then
     return report("tokens", compared and 0.8 or 0.6, numbers)
-  elseif numbers.limit and has_any(text, { "range of input length", "input length" }) then
+  elseif numbers.limit and text:find("input length", 1, true) then
     return tokens_report(numbers, false)
   end
 end
@@ -730,7 +928,7 @@ local PROVIDERS = {
   { "validationexception", "bedrock" },
   { "anthropic", "anthropic" },
   { "prompt is too long:", "anthropic" },
-  { "input length and `max_tokens`", "anthropic" },
+  { "input length and max_tokens", "anthropic" },
   { "model_context_window_exceeded", "anthropic" },
   { "exceed_context_size", "llama.cpp" },
   { "available context size", "llama.cpp" },
@@ -848,10 +1046,7 @@ return function(err, status, options)
   err, status = present(err), present(status)
   check_arguments(err, status)
   local o = options_of("overflow", 3, options, { patterns = "table" })
-  local raw = text_of(err or "")
-  if #raw > MAX_BYTES then
-    raw = raw:sub(1, MAX_BYTES / 2) .. " " .. raw:sub(-MAX_BYTES / 2)
-  end
+  local raw = excerpt(text_of(err or ""))
   local own = o.patterns and try_patterns(o.patterns, raw)
   if own then
     return own
