@@ -378,7 +378,7 @@ size_t cpt_conversation_first_index_in_budget(const cpt_conversation *c, int64_t
  * results are paired as they come: by id; by order within the newest batch where ids are
  * missing, empty or repeated. A call is pending until it has its result or the next assistant
  * message comes; a late result still joins the newest open call with its id, if it
- * is among the 1,024 calls before the newest batch.
+ * is among the 1,024 calls before the newest batch. Of one batch 4,096 open calls are looked at.
  */
 
 /* May the list be cut before message i (i = count: at the end)? It must start a turn, break

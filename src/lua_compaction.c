@@ -69,6 +69,14 @@ static int l_count_messages(lua_State *L) {
   return 1;
 }
 
+/* core.length(list) --> its length; __len is honoured on every version */
+static int l_length(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  if (luaL_callmeta(L, 1, "__len")) return 1;
+  compat_push_int64(L, compat_rawlen(L, 1));
+  return 1;
+}
+
 /*
  * The estimator: a learned scale, immutable
  */
@@ -255,6 +263,7 @@ static const luaL_Reg functions[] = {
     {"new_estimator", l_new_estimator},
     {"new_slice_estimator", l_new_slice_estimator},
     {"count_messages", l_count_messages},
+    {"length", l_length},
     {NULL, NULL},
 };
 

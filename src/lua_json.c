@@ -69,6 +69,20 @@ static void format_number(lua_State *L, int index, char digits[40], const where 
   snprintf(digits, 40, "%.14g", d);
 }
 
+/* Has the table more keys than an array of that length? */
+static bool has_other_keys(lua_State *L, int table, size_t length) {
+  size_t keys = 0;
+  lua_pushnil(L);
+  while (lua_next(L, table)) {
+    keys++;
+    lua_pop(L, 1);
+    if (keys <= length) continue;
+    lua_pop(L, 1);
+    return true;
+  }
+  return false;
+}
+
 /* The place of the whole, which says more than a hundred keys. */
 static const where *whole(const where *at, int depth) {
   while (depth-- > 0)
@@ -186,7 +200,7 @@ static void write_value(lua_State *L, int index, int depth, struct writer *w, co
       bad_type(L, index, at, "JSON value");
     } else {
       bytes = (size_t)compat_rawlen(L, index);
-      if (bytes > 0)
+      if (bytes > 0 && !has_other_keys(L, index, bytes))
         write_array(L, index, depth, bytes, w, at);
       else
         write_object(L, index, depth, w, at);
@@ -210,16 +224,29 @@ size_t json_bytes(lua_State *L, int index, const where *at) {
   return sum;
 }
 
+/* Where a text is put together. A finalizer of the host's may change the table between the two
+ * passes over it. */
+struct buffer {
+  char *end;
+  size_t left;
+  bool full;
+};
+
 static void append_piece(void *ud, const char *piece, size_t bytes) {
-  char **end = ud;
-  memcpy(*end, piece, bytes);
-  *end += bytes;
+  struct buffer *b = ud;
+  b->full = b->full || bytes > b->left;
+  if (b->full) return;
+  memcpy(b->end, piece, bytes);
+  b->end += bytes;
+  b->left -= bytes;
 }
 
 size_t push_json(lua_State *L, int index, const where *at) {
   size_t bytes = json_bytes(L, index, at);
-  char *text = lua_newuserdata(L, bytes + 1), *end = text;
-  json_write(L, index, append_piece, &end, at);
+  char *text = lua_newuserdata(L, bytes + 1);
+  struct buffer b = {text, bytes, false};
+  json_write(L, index, append_piece, &b, at);
+  if (b.full || b.left > 0) bad_value(L, at, "it changed while it was read");
   lua_pushlstring(L, text, bytes);
   lua_remove(L, -2);
   return bytes;

@@ -4,6 +4,8 @@
 /* A late result looks through this many calls for its own; a hostile list of open calls and
  * orphans must not cost their product. */
 #define CALLS_SEARCHED 1024
+/* … and through this many of its own batch; no model calls so many tools at once. */
+#define BATCH_SEARCHED 4096
 
 static bool is_open(const call *call) { return call->result == 0; }
 
@@ -22,9 +24,15 @@ static size_t batch_start(const cpt_conversation *c, size_t count) {
   return low;
 }
 
+/* How far the newest batch is searched. */
+static size_t batch_end(const cpt_conversation *c) {
+  bool large = c->call_count - c->first_open > BATCH_SEARCHED;
+  return large ? c->first_open + BATCH_SEARCHED : c->call_count;
+}
+
 /* By id: in order within the batch (ids may repeat), else the newest open call. */
 static call *find_by_id(cpt_conversation *c, size_t batch, uint64_t id) {
-  for (size_t i = c->first_open; i < c->call_count; i++) {
+  for (size_t i = c->first_open, end = batch_end(c); i < end; i++) {
     if (c->calls[i].id == id && is_open(&c->calls[i])) return &c->calls[i];
   }
   size_t stop = batch > CALLS_SEARCHED ? batch - CALLS_SEARCHED : 0;
@@ -36,10 +44,11 @@ static call *find_by_id(cpt_conversation *c, size_t batch, uint64_t id) {
 
 /* By order: the first open call of the batch without an id, or any for a result without one. */
 static call *find_by_order(cpt_conversation *c, uint64_t id) {
-  for (size_t i = c->first_open; i < c->call_count; i++) {
+  size_t end = batch_end(c);
+  for (size_t i = c->first_open; i < end; i++) {
     if (is_open(&c->calls[i]) && c->calls[i].id == 0) return &c->calls[i];
   }
-  for (size_t i = c->first_open; id == 0 && i < c->call_count; i++) {
+  for (size_t i = c->first_open; id == 0 && i < end; i++) {
     if (is_open(&c->calls[i])) return &c->calls[i];
   }
   return NULL;

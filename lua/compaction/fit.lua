@@ -5,6 +5,7 @@ local present = require "compaction.present"
 local raise = require "compaction.raise"
 local options_of = require "compaction.options"
 local repair = require "compaction.repair"
+local shape = require "compaction.shape"
 
 local GAP = "[Earlier messages were left out because they no longer fit.]"
 
@@ -17,38 +18,27 @@ local OPTIONS = {
   gap = "string or boolean",
 }
 
-local function is_front(message)
-  local role = present(message.role)
-  return role == "system" or role == "developer"
-end
-
--- What an earlier compaction put in is never what the user asked for.
-local function is_request(message)
-  local mark = present(message.compaction)
-  return present(message.role) == "user" and not (type(mark) == "table" and present(mark.version) ~= nil)
-end
-
-local function starts_turn(message)
-  local role = present(message.role)
-  return role == "user" or role == "assistant"
+-- Were both made of one native table?
+local function are_of_one(a, b)
+  return type(a.native) == "table" and rawequal(a.native, b.native) and present(a.native) ~= nil
 end
 
 -- A repaired list that is to be shortened: where its front ends, what was asked last, where it may be
 -- cut. Results stand behind their calls in it, so that a turn may be cut before.
 local function survey(list, conversation)
   local s = { list = list, conversation = conversation, front = 0, cuts = {} }
-  while list[s.front + 1] and is_front(list[s.front + 1]) do
+  while list[s.front + 1] and shape.is_front(list[s.front + 1]) do
     s.front = s.front + 1
   end
   for i = #list, s.front + 1, -1 do
-    if is_request(list[i]) then
+    if shape.is_request(list[i]) then
       s.request = i
       break
     end
   end
   for i = s.front + 1, #list do
-    local together = i > 1 and list[i].native ~= nil and list[i].native == list[i - 1].native
-    if starts_turn(list[i]) and not together then
+    local together = i > 1 and are_of_one(list[i], list[i - 1])
+    if shape.starts_turn(list[i]) and not together then
       s.cuts[#s.cuts + 1] = i
     end
   end
@@ -103,30 +93,32 @@ local function first_guess(s, room, gap, sizing)
   return best
 end
 
--- The number of a cut that fits while the one before it does not; nil if none fits. Steps double
--- from the guess, then are halved: each step sizes a list of its own.
-local function search(fits, guess, count)
-  local good, bad = nil, 0 -- cut 0 is the whole list, which does not fit
-  local step, k = 1, guess
-  while k >= 1 and k <= count do
-    if fits(k) then
-      good = k
-    else
-      bad = math.max(bad, k)
+-- Steps that double from `from` towards `to`, until `stop(k)`; where that was, and the step before it.
+local function gallop(from, to, stop)
+  local step, k = 1, from
+  while k ~= to do
+    local before = k
+    k = to > from and math.min(k + step, to) or math.max(k - step, to)
+    if stop(k) then
+      return k, before
     end
-    if good and (bad > 0 or good == 1) then
-      break
-    end
-    if k == 1 or k == count then
-      break
-    end
-    k = good and math.max(k - step, 1) or math.min(k + step, count)
     step = step * 2
   end
-  if good == nil then
-    return nil
+  return nil, k
+end
+
+-- The number of a cut that fits while the one before it does not (0 is no cut at all); nil if none fits.
+-- Each try sizes a list of its own, so there are few: galloping from the guess, then halving.
+local function search(fits, guess, count)
+  local good, bad
+  if fits(guess) then
+    bad, good = gallop(guess, 0, function(k)
+      return k == 0 or not fits(k)
+    end)
+  else
+    good, bad = gallop(guess, count, fits)
   end
-  while good - bad > 1 do
+  while good and good - bad > 1 do
     local middle = math.floor((good + bad) / 2)
     if fits(middle) then
       good = middle
@@ -164,8 +156,8 @@ local function origin_of(origins, first)
   end
 end
 
--- What there was before repair, if that changed anything.
-local function changes(report)
+-- Did repair change anything?
+local function has_changed(report)
   for _, n in pairs(report) do
     if n > 0 then
       return true
@@ -186,18 +178,25 @@ return function(messages, limit, options)
   local gap = o.gap
   if gap == nil or gap == true then
     gap = GAP
+  elseif gap == "" then
+    gap = false
   end
   local room = limit - (o.reserve or 0) - (o.fixed or 0)
 
+  local given = checked("fit", core.conversation, messages, sizing)
   local list, repaired, origins = repair.run(messages, false, n)
-  local s = survey(list, checked("fit", core.conversation, list, sizing))
-  local before = s.conversation:estimate(1, #list)
-  local report = { before = before, after = before, limit = limit, kept = #list, dropped = 0, keep_from = 1 }
-  report.repaired = repaired
-  if changes(repaired) then
-    report.before = size_of(messages, sizing)
-  end
-  if before <= room then
+  local s = survey(list, has_changed(repaired) and core.conversation(list, sizing) or given)
+  local whole = s.conversation:estimate(1, #list)
+  local report = {
+    before = given:estimate(1, n),
+    after = whole,
+    limit = math.floor(limit),
+    kept = #list,
+    dropped = 0,
+    keep_from = 1,
+    repaired = repaired,
+  }
+  if whole <= room then
     return list, report
   end
 

@@ -3,7 +3,10 @@ local checked = require "compaction.checked"
 local core = require "compaction.core"
 local present = require "compaction.present"
 local raise = require "compaction.raise"
+local shape = require "compaction.shape"
 local options_of = require "compaction.options"
+
+local unpack = table.unpack or unpack
 
 local NO_RESULT = "[The result of this call is missing.]"
 local NOTHING_LEFT = "[The messages before this point are missing.]"
@@ -13,13 +16,15 @@ local function id_of(value)
   value = present(value)
   if value == nil or value == "" then
     return nil
+  elseif type(value) == "number" then
+    return (value % 1 == 0 and "%.0f" or "%.17g"):format(value)
   end
-  return type(value) == "number" and ("%.14g"):format(value) or tostring(value)
+  return tostring(value)
 end
 
 local function text_field(t, key)
   local value = present(t[key])
-  return type(value) == "string" and value or nil
+  return type(value) == "string" and value ~= "" and value or nil
 end
 
 local function calls_of(message, at)
@@ -30,7 +35,7 @@ local function calls_of(message, at)
     raise(("bad argument #1 to 'repair' (%s.tool_calls: table expected, got %s)"):format(at, type(calls)))
   end
   local found = {}
-  for k = 1, #calls do
+  for k = 1, shape.length(calls) do
     local call = calls[k]
     if type(call) ~= "table" or present(call) == nil then
       raise(
@@ -151,38 +156,52 @@ local function queues_of(calls)
   return { all = calls, names = by_name }
 end
 
--- Results without a usable id, to the open calls of the batch before them: by name, then in order.
--- One that bears an id of its own is not meant for a call that bears another.
-local function pair_batch(batch, results)
-  local bare = {}
-  for _, call in ipairs(batch.calls) do
-    bare[#bare + 1] = call.id == nil and call or nil
-  end
-  local of_any, of_bare = queues_of(batch.calls), queues_of(bare)
-  local function queues_for(result)
-    return id_of(result.message.tool_call_id) and of_bare or of_any
-  end
+-- Give each result that has none yet its call: `find(result)`.
+local function pair_each(results, find)
   for _, result in ipairs(results) do
-    local name = text_field(result.message, "name")
-    local call = name and first_open(queues_for(result).names[name])
+    local call = result.call == nil and find(result)
     if call then
       pair(call, result)
     end
   end
+end
+
+local function name_of(result)
+  return text_field(result.message, "name")
+end
+
+-- Results without a usable id, to the open calls of the batch before them: by name, then in order; first
+-- to the calls that have no id either. Those that bear an id which no call has come last, and are
+-- not meant for a call that bears another.
+local function pair_batch(batch, results)
+  local bare_calls, without_id, with_id = {}, {}, {}
+  for _, call in ipairs(batch.calls) do
+    bare_calls[#bare_calls + 1] = call.id == nil and call or nil
+  end
   for _, result in ipairs(results) do
-    if result.call == nil then
-      local queues = queues_for(result)
-      local named = text_field(result.message, "name") ~= nil
-      local calls = queues.all
-      if named then
-        calls = queues.names[false]
-      end
-      local call = first_open(calls)
-      if call then
-        pair(call, result)
-      end
+    local list = id_of(result.message.tool_call_id) and with_id or without_id
+    list[#list + 1] = result
+  end
+  local bare, any = queues_of(bare_calls), queues_of(batch.calls)
+  local function by_name(queues)
+    return function(result)
+      local name = name_of(result)
+      return name and first_open(queues.names[name])
     end
   end
+  local function in_order(queues)
+    return function(result)
+      if name_of(result) then
+        return first_open(queues.names[false]) -- a call without a name may be of any
+      end
+      return first_open(queues.all)
+    end
+  end
+  for _, find in ipairs { by_name(bare), by_name(any), in_order(bare), in_order(any) } do
+    pair_each(without_id, find)
+  end
+  pair_each(with_id, by_name(bare))
+  pair_each(with_id, in_order(bare))
 end
 
 local function pair_by_place(entries)
@@ -208,12 +227,19 @@ end
 
 local function has_items(value)
   value = present(value)
-  return type(value) == "table" and #value > 0
+  return type(value) == "table" and (shape.length(value) > 0 or next(value) ~= nil)
 end
 
-local function has_text(value)
-  value = present(value)
-  return type(value) == "string" and value:find "%S" ~= nil
+-- Is there anything in a content? A value that is none raises.
+local function has_content(entry)
+  local content = present(entry.message.content)
+  if type(content) == "string" then
+    return content:find "%S" ~= nil
+  elseif content ~= nil and type(content) ~= "table" then
+    local place = ("messages[%d].content"):format(entry.index)
+    raise(("bad argument #1 to 'repair' (%s: string or list of parts expected, got %s)"):format(place, type(content)))
+  end
+  return has_items(content)
 end
 
 local function is_empty(entry)
@@ -221,8 +247,7 @@ local function is_empty(entry)
   return present(message.role) == "assistant"
     and #entry.calls == 0
     and present(message.function_call) == nil
-    and not has_text(message.content)
-    and not has_items(message.content)
+    and not has_content(entry)
     and not has_items(message.multi_content)
     and (present(message.reasoning_content) == nil or message.reasoning_content == "")
 end
@@ -241,31 +266,25 @@ local function placeholder(call)
   }
 end
 
-local function shallow(t)
-  local copy = {}
-  for key, value in pairs(t) do
-    copy[key] = value
-  end
-  return setmetatable(copy, getmetatable(t))
-end
-
 -- The message without its calls that nothing answers. What it was made of holds them still.
 local function without_open_calls(entry)
-  local message, calls = shallow(entry.message), entry.message.tool_calls
-  local answered = setmetatable({}, getmetatable(calls))
+  local message, calls = shape.copy(entry.message), entry.message.tool_calls
+  local answered, n = shape.copy(calls), 0
+  for k in ipairs(entry.calls) do
+    rawset(answered, k, nil)
+  end
   for k, call in ipairs(entry.calls) do
     if call.result then
-      answered[#answered + 1] = calls[k]
+      n = n + 1
+      rawset(answered, n, calls[k])
     end
   end
-  message.tool_calls = #answered > 0 and answered or nil
-  message.native = nil
-  return message, #entry.calls - #answered
-end
-
-local function is_front(message)
-  local role = present(message.role)
-  return role == "system" or role == "developer"
+  if n == 0 or shape.length(answered) ~= n then
+    answered = { unpack(answered, 1, n) } -- a proxy, whose length is another's
+  end
+  shape.set(message, "tool_calls", n > 0 and answered or nil, {})
+  shape.set(message, "native", nil, false)
+  return message, #entry.calls - n
 end
 
 -- Results that stand elsewhere than directly behind their call and its other results.
@@ -295,7 +314,7 @@ local function add_batch(add, entry, drop_calls, report)
     local removed
     message, removed = without_open_calls(entry)
     report.dropped = report.dropped + removed
-    if message.tool_calls == nil and is_empty { message = message, calls = {} } then
+    if removed == #entry.calls and is_empty { message = message, calls = {}, index = entry.index } then
       report.empty = report.empty + 1
       return
     end
@@ -334,14 +353,14 @@ function M.run(messages, drop_calls, n)
     end
   end
   report.moved = count_moved(entries)
-  local front = 0
+  local system = 0
   for _, entry in ipairs(entries) do
     if not entry.is_result and not entry.gone then
-      front = front + (is_front(entry.message) and 1 or 0)
+      system = system + (shape.is_front(entry.message) and 1 or 0)
       add_batch(add, entry, drop_calls, report)
     end
   end
-  if #out == front then
+  if #out == system then
     report.added = 1
     add { role = "user", content = NOTHING_LEFT, compaction = { version = 1, placeholder = true } }
   end

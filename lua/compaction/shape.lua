@@ -1,4 +1,5 @@
 ---What a message of ours is: questions that several files ask.
+local core = require "compaction.core"
 local present = require "compaction.present"
 
 local M = {}
@@ -73,13 +74,31 @@ function M.called(call)
   return present(called.name), present(called.arguments)
 end
 
----A copy, with the same metatable, that other fields may be put into.
+---A copy with the same metatable. Put fields into it with `set`.
 function M.copy(message)
   local copy = {}
-  for key, value in pairs(message) do
+  for key, value in next, message do
     copy[key] = value
   end
-  return setmetatable(copy, getmetatable(message))
+  local meta = getmetatable(message)
+  if type(meta) == "table" and rawget(meta, "__metatable") == nil then
+    setmetatable(copy, meta)
+  end
+  return copy
+end
+
+---Set a field of a copy, whatever its metatable says. Where nothing cannot be said (`__index` would answer),
+---`nothing` says it.
+function M.set(copy, key, value, nothing)
+  rawset(copy, key, value)
+  if value == nil and copy[key] ~= nil then
+    rawset(copy, key, nothing)
+  end
+end
+
+---Length of a list that a host handed in; __len is honoured on every version.
+function M.length(list)
+  return getmetatable(list) and core.length(list) or #list
 end
 
 return M
