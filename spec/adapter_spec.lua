@@ -700,6 +700,17 @@ describe("to_messages", function()
     assert.equal(input, out[1].tool_calls[1]["function"].arguments)
   end)
 
+  it("charges a table of arguments for all that stands in it", function()
+    local function size(arguments)
+      return compaction.estimate_message_tokens {
+        role = "assistant",
+        tool_calls = { { ["function"] = { name = "f", arguments = arguments } } },
+      }
+    end
+    assert.equal(size '{"1":1,"2":2,"x":"abcdefgh"}', size { 1, 2, x = "abcdefgh" })
+    assert.equal(size "[1,2]", size { 1, 2 })
+  end)
+
   it("refuses what is wrong, naming its place", function()
     for _, case in ipairs {
       { "openai", 5, "bad argument #1 to 'to_messages' (message or list of messages expected, got number)" },
@@ -769,6 +780,117 @@ describe("to_messages", function()
         { role = "user", parts = { { functionResponse = { name = "f", response = wide } } } },
       }
     end)
+  end)
+end)
+
+-- Faults that a review found, each kind once.
+describe("to_messages, of what real servers send,", function()
+  local function read(name, native)
+    return adapter[name].to_messages(native)
+  end
+
+  it("finds an image inside a Gemini result", function()
+    local part = { inlineData = { mimeType = "image/png", data = IMAGE } }
+    local out = read("gemini", {
+      role = "user",
+      parts = { { functionResponse = { name = "f", response = { output = "r" }, parts = { part } } } },
+    })
+    assert.equal(2, #out[1].multi_content)
+  end)
+
+  it("takes a blocked answer for none", function()
+    assert.same({}, read("gemini", { candidates = { { finishReason = "SAFETY" } }, usageMetadata = {} }))
+    assert.same({}, read("gemini", { promptFeedback = { blockReason = "SAFETY" } }))
+  end)
+
+  it("reads Mistral's lists of thoughts, transcripts, and images of an answer", function()
+    local block = { type = "thinking", thinking = { { type = "text", text = "hm" } } }
+    local out = read("openai", { role = "assistant", content = { block, { type = "text", text = "x" } } })
+    assert.same({ "hm", "x" }, { out[1].reasoning_content, out[1].content })
+    assert.equal("openai", adapter.detect { role = "assistant", content = { block } })
+    out =
+      read("openai", { role = "assistant", content = nil, audio = { transcript = "hello", data = IMAGE } })
+    assert.equal("hello", out[1].content)
+    local native =
+      { role = "assistant", content = "x", images = { { type = "image_url", image_url = { url = URL } } } }
+    assert.equal(2, #read("openai", native)[1].multi_content)
+    assert.equal("openai", adapter.detect(native))
+  end)
+
+  it("reads a system prompt that is a list of blocks", function()
+    for _, name in ipairs { "anthropic", "bedrock", "gemini" } do
+      local block = name == "anthropic" and { type = "text", text = "s" } or { text = "s" }
+      assert.same({ "system", "s" }, { read(name, { block })[1].role, read(name, { block })[1].content })
+    end
+  end)
+
+  it("does not size what is encrypted", function()
+    local secret = ("x"):rep(9000)
+    for name, native in pairs {
+      responses = { type = "compaction", encrypted_content = secret },
+      anthropic = {
+        role = "assistant",
+        content = {
+          { type = "web_search_tool_result", content = { { title = "t", encrypted_content = secret } } },
+        },
+      },
+    } do
+      assert.truthy(compaction.estimate_message_tokens(read(name, native)[1]) < 100, name)
+    end
+    local blob = { type = "resource", resource = { mimeType = "image/png", blob = secret } }
+    local out = read(
+      "anthropic",
+      { role = "user", content = { { type = "tool_result", tool_use_id = "c", content = { blob } } } }
+    )
+    assert.truthy(compaction.estimate_message_tokens(out[1]) < 1600)
+    out = read(
+      "codecompanion",
+      { role = "tool", tools = { call_id = "c" }, content = IMAGE, _meta = { tag = "image" } }
+    )
+    assert.equal(1, #out[1].multi_content)
+  end)
+
+  it("reads calls of built-in tools in whole", function()
+    local diff = ("+ line\n"):rep(100)
+    local out =
+      read("responses", { { type = "apply_patch_call", call_id = "c", operation = { diff = diff } } })
+    assert.truthy(compaction.estimate_message_tokens(out[1]) > 150)
+    out = read("responses", { type = "response.completed", response = { output = {}, usage = {} } })
+    assert.same({}, out)
+  end)
+
+  it("tells an Anthropic answer from a Responses item", function()
+    local answer =
+      { type = "message", role = "assistant", content = { { type = "text", text = "x" } }, stop_reason = nil }
+    assert.equal("anthropic", adapter.detect(answer))
+    for _, block in ipairs { { guardContent = {} }, { audio = {} }, { citationsContent = {} } } do
+      assert.equal("bedrock", adapter.detect { role = "user", content = { block } })
+    end
+    assert.equal(
+      "anthropic",
+      adapter.detect { role = "assistant", content = { { type = "mcp_tool_use", id = "x" } } }
+    )
+  end)
+
+  it("takes a null beside the text of a result for nothing", function()
+    for _, null in ipairs(nulls) do
+      local response = { output = "plain", error = null.value }
+      local out = read(
+        "gemini",
+        { role = "user", parts = { { functionResponse = { name = "f", response = response } } } }
+      )
+      assert.equal("plain", out[1].content)
+    end
+    local out = read(
+      "anthropic",
+      {
+        role = "user",
+        content = { { type = "tool_result", tool_use_id = "c", content = { { type = "file", path = "x" } } } },
+      }
+    )
+    assert.equal('{"path":"x","type":"file"}', out[1].content)
+    out = read("openai", { role = "user", content = "data:image/png;base64, is how it begins" })
+    assert.equal("data:image/png;base64, is how it begins", out[1].content)
   end)
 end)
 
@@ -848,6 +970,48 @@ describe("from_message", function()
         )
       end
     end
+  end)
+end)
+
+describe("from_message, for any message,", function()
+  it("takes null for nothing", function()
+    for _, null in ipairs(nulls) do
+      for _, name in ipairs(NAMES) do
+        local made = adapter[name].from_message {
+          role = "assistant",
+          content = null.value,
+          multi_content = null.value,
+          tool_calls = { { id = "c", ["function"] = { name = "f", arguments = {} } } },
+        }
+        local back = adapter[name].to_messages(made[1] and made or { made })
+        assert.equal("f", back[1].tool_calls[1]["function"].name)
+        assert.is_nil(back[1].multi_content)
+      end
+    end
+  end)
+
+  it("makes an image of a data URL in each shape that has images", function()
+    local part = { type = "image_url", image_url = { url = URL } }
+    for _, name in ipairs { "openai", "responses", "anthropic", "gemini", "ollama", "avante" } do
+      local made = adapter[name].from_message {
+        role = "user",
+        multi_content = { { type = "text", text = "look" }, part },
+      }
+      local back = adapter[name].to_messages { made }
+      assert.equal(2, #back[1].multi_content, name)
+    end
+  end)
+
+  it("gives arguments the form that the provider takes", function()
+    local call = { id = "c", ["function"] = { name = "f", arguments = { b = 1, a = "x" } } }
+    local message = { role = "assistant", tool_calls = { call } }
+    assert.equal('{"a":"x","b":1}', adapter.openai.from_message(message).tool_calls[1]["function"].arguments)
+    assert.equal('{"a":"x","b":1}', adapter.responses.from_message(message).arguments)
+    assert.same({ b = 1, a = "x" }, adapter.anthropic.from_message(message).content[1].input)
+    call["function"].arguments = '{"a":1}'
+    assert.has_error(function()
+      adapter.anthropic.from_message(message)
+    end)
   end)
 end)
 
@@ -990,6 +1154,45 @@ describe("usage", function()
       })
     )
     assert.is_nil(start.suspect)
+  end)
+
+  it("does not count a cache write twice", function()
+    local native = {
+      input_tokens = 0,
+      cache_creation_input_tokens = 5000,
+      cache_read_input_tokens = 0,
+      output_tokens = 10,
+      total_tokens = 5010,
+    }
+    assert.same({ 0, 0, 5000, 10, 0 }, counts("anthropic", native))
+    native = { inputTokens = 0, cacheWriteInputTokens = 5000, outputTokens = 10, totalTokens = 5010 }
+    assert.same({ 0, 0, 5000, 10, 0 }, counts("bedrock", native))
+  end)
+
+  it("knows Anthropic's names under another adapter, and totals of everything", function()
+    local native = { input_tokens = 206, cache_read_input_tokens = 98432, output_tokens = 78 }
+    assert.same({ 206, 98432, 0, 78, 0 }, counts("avante", native))
+    native = {
+      prompt_tokens = 206,
+      completion_tokens = 78,
+      total_tokens = 98766,
+      prompt_tokens_details = { cached_tokens = 98432 },
+      completion_tokens_details = { reasoning_tokens = 50 },
+    }
+    assert.same({ 206, 98432, 0, 128, 50 }, counts("openai", native))
+  end)
+
+  it("finds usage inside events", function()
+    assert.same(
+      { 7, 0, 0, 3, 0 },
+      counts("bedrock", { { metadata = { usage = { inputTokens = 7, outputTokens = 3 } } } })
+    )
+    assert.same(
+      { 7, 0, 0, 3, 0 },
+      counts("openai", { x_groq = { usage = { prompt_tokens = 7, completion_tokens = 3 } } })
+    )
+    assert.same({ 7, 0, 0, 3, 0 }, counts("gemini", { prompt_token_count = 7, candidates_token_count = 3 }))
+    assert.is_nil(adapter.gemini.usage({ promptTokenCount = 1000, totalTokenCount = 1000 }).suspect)
   end)
 
   it("says nothing where nothing is told", function()

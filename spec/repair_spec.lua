@@ -159,6 +159,71 @@ describe("repair", function()
     check({ s, "placeholder" }, { added = 1 }, { s })
   end)
 
+  it("prefers calls without an id for results without one, and those for ids that no call has", function()
+    local batch = calls("p", { nil, "f" }, "p")
+    local one, two = result(nil, "1"), result("zz", "2")
+    check(
+      { batch, one, "placeholder", "placeholder" },
+      { placeholders = 2, dropped = 1 },
+      { batch, one, two }
+    )
+    local bare, b = calls { nil, "f" }, calls "b"
+    local real, late = result(nil, "real"), result("b", "late")
+    check({ bare, real, b, late }, { dropped = 1 }, { bare, result("b", "early"), real, b, late })
+  end)
+
+  it('tells numbers and long numbers apart as ids, and takes 5 for "5"', function()
+    local batch = calls(1234567890123456, 1234567890123457)
+    local second = result(1234567890123457)
+    local out = check({ batch, second, "placeholder" }, { placeholders = 1 }, { batch, second })
+    assert.equal(1234567890123456, out[3].tool_call_id)
+    local five, answer = calls(5), result "5"
+    check({ five, answer }, {}, { five, answer })
+  end)
+
+  it("takes an empty name for none", function()
+    local batch, r = calls { nil, "f" }, result(nil, "r", "")
+    check({ batch, r }, {}, { batch, r })
+  end)
+
+  it("drops calls of tables with metatables, which stay as they are", function()
+    local inner = calls("a", "b")
+    inner.native = { "native" }
+    local proxy = setmetatable({}, { __index = inner, __newindex = inner })
+    local out, report = repair({ user "u", proxy }, { calls = "drop" })
+    assert.equal(1, #out)
+    assert.same(counts { dropped = 2, empty = 1 }, report)
+    out = repair({ user "u", proxy, result "a" }, { calls = "drop" })
+    assert.equal(1, #out[2].tool_calls)
+    assert.truthy(not out[2].native)
+    assert.equal(2, #inner.tool_calls)
+    assert.same({ "native" }, inner.native)
+    local array = { __array = true }
+    local batch = calls("a", "b")
+    setmetatable(batch.tool_calls, array)
+    batch.native = "native"
+    setmetatable(batch, array)
+    out = repair({ batch, result "a" }, { calls = "drop" })
+    assert.equal(array, getmetatable(out[1].tool_calls))
+    assert.equal(array, getmetatable(out[1]))
+    assert.is_nil(out[1].native)
+    local locked = setmetatable(calls "a", { __metatable = false })
+    assert.equal(1, #repair({ user "u", locked }, { calls = "drop" }))
+  end)
+
+  it("honours __len of the lists in a message", function()
+    local inner = calls "a"
+    local list = inner.tool_calls
+    inner.tool_calls = setmetatable({}, {
+      __index = list,
+      __len = function()
+        return 1
+      end,
+    })
+    local r = result "a"
+    check({ inner, r }, {}, { inner, r })
+  end)
+
   it("takes null for nothing", function()
     for _, null in ipairs(nulls) do
       local n = null.value
@@ -207,7 +272,7 @@ end)
 -- Random damage, against a checker that looks at structure alone
 --
 
-local IDS = { "a", "b", "c", "", false, 5 }
+local IDS = { "a", "b", "c", "", false, 5, "5", "zz" }
 
 local function random_id(random)
   local id = IDS[random(#IDS) + 1]
@@ -258,7 +323,7 @@ end
 local function has_earlier_call(list, i)
   for k = 1, i - 1 do
     for _, call in ipairs(list[k].role == "assistant" and list[k].tool_calls or {}) do
-      if call.id == list[i].tool_call_id then
+      if tostring(call.id) == tostring(list[i].tool_call_id) then
         return true
       end
     end
@@ -291,13 +356,13 @@ describe("repair, for any damage", function()
           local n = out[i].role == "assistant" and #(out[i].tool_calls or {}) or 0
           local ids = {}
           for _, call in ipairs(out[i].tool_calls or {}) do
-            local id = is_usable(call.id) and call.id or "none"
+            local id = is_usable(call.id) and tostring(call.id) or "none"
             ids[id] = (ids[id] or 0) + 1
           end
           for k = 1, n do
             local answer = out[i + k]
             assert.equal("tool", answer and answer.role)
-            local id = is_usable(answer.tool_call_id) and answer.tool_call_id or "none"
+            local id = is_usable(answer.tool_call_id) and tostring(answer.tool_call_id) or "none"
             if ids[id] then
               ids[id] = ids[id] - 1
               assert.truthy(ids[id] >= 0 or id == "none")
@@ -332,9 +397,10 @@ describe("repair, for any damage", function()
         local claimed = {}
         for k, message in ipairs(list) do
           if message.role == "tool" and is_usable(message.tool_call_id) and has_earlier_call(list, k) then
-            claimed[message.tool_call_id] = (claimed[message.tool_call_id] or 0) + (seen[message] and 1 or 0)
+            local id = tostring(message.tool_call_id)
+            claimed[id] = (claimed[id] or 0) + (seen[message] and 1 or 0)
             -- one that is missing had its call answered by another
-            assert.truthy(seen[message] or claimed[message.tool_call_id] > 0)
+            assert.truthy(seen[message] or claimed[id] > 0)
           end
         end
         assert.equal(#list - kept, report.dropped + report.duplicates + report.empty)
@@ -420,6 +486,68 @@ describe("fit", function()
     assert.equal("assistant", out[3].role)
     assert.truthy(size(out) <= 700 and size(out) > 590)
     assert.equal(list[#list], out[#out])
+  end)
+
+  it("fits to the token, and tells the limit as a whole number", function()
+    local list = { { role = "developer", content = ("s"):rep(95) }, old, answer, ask }
+    local out, report = fit(list, 300.0, { estimator = bytes, gap = false })
+    assert.equal(3, #out)
+    assert.equal(300, report.after)
+    assert.equal("300", tostring(report.limit))
+    assert.equal(2, #fit(list, 299, { estimator = bytes, gap = false }))
+    assert.is_string(fit(list, 380, { estimator = bytes, gap = true })[2].content)
+    assert.equal(3, #fit(list, 380, { estimator = bytes, gap = "" }))
+  end)
+
+  it("sizes by the model and the families that it is given", function()
+    local text = ("naïve 漢字 "):rep(300)
+    local list = { user(text), user(text), user "?" }
+    local sizes = {}
+    for _, options in ipairs {
+      { model = "gpt-5" },
+      { model = "claude-opus-4-8" },
+      { model = "m", families = { m = "gpt-5" and "qwen" } },
+    } do
+      local _, report = fit(list, 1000000, options)
+      assert.equal(compaction.conversation(list, options):estimate(1, 3), report.before)
+      sizes[#sizes + 1] = report.before
+    end
+    assert.truthy(sizes[1] ~= sizes[2] and sizes[2] ~= sizes[3])
+  end)
+
+  it("cuts also where another role comes first", function()
+    local critic = { role = "critic", content = ("n"):rep(391) }
+    local list = { critic, user(("q"):rep(831)) }
+    for i = 1, 3 do
+      local usage = ({
+        { input_tokens = 765, output_tokens = 221 },
+        { input_tokens = 1867, output_tokens = 116 },
+        { input_tokens = 2918, output_tokens = 311 },
+      })[i]
+      list[#list + 1] = { role = "assistant", content = ("a"):rep(623), usage = usage }
+      list[#list + 1] = user(("b"):rep(859))
+    end
+    local out = fit(list, 2795, { estimator = "openai", gap = "g" })
+    assert.truthy(#out > 3)
+  end)
+
+  it("is not misled by a null for native", function()
+    for _, null in ipairs(nulls) do
+      local list = {}
+      for i = 1, 6 do
+        list[i] = { role = "user", content = ("u"):rep(95), native = null.value }
+      end
+      assert.equal(2, #fit(list, 200, { estimator = bytes, gap = false }))
+    end
+  end)
+
+  it("names the place in the caller's list and the function that was called", function()
+    local ok, text = pcall(fit, { result "x", user "u", { role = "assistant", content = 5 } }, 100)
+    assert.is_false(ok)
+    assert.equal(
+      "bad argument #1 to 'fit' (messages[3].content: string or list of parts expected, got number)",
+      text
+    )
   end)
 
   it("names the largest of what must stay", function()

@@ -13,8 +13,8 @@ typedef void json_sink(void *ud, const char *piece, size_t bytes);
 
 /* Hand the value at an absolute index to the sink as compact JSON, piece by piece: no spaces,
  * text as it is but for what must be escaped, keys in the order of their bytes. Tables with a
- * length and no other keys are arrays. Raises, with the place, for values that JSON has not and for tables that
- * nest too deeply or hold themselves. No string is built. */
+ * length and no other keys are arrays. Raises, with the place, for values that JSON has not and for
+ * tables that nest too deeply or hold themselves. No string is built. */
 void json_write(lua_State *L, int index, json_sink *sink, void *ud, const where *at);
 
 /* Its size alone. */

@@ -32,8 +32,9 @@
 #define REQUEST_OF_ROOM 0.15 /* a longer request is cut in its middle */
 
 #define LEAST_SUMMARY 100 /* tokens; with less nothing can be said */
-#define LEAST_ROOM    8 /* the room must be this part of the window, else the overhead is too large \
-                         */
+#define LEAST_ROOM                                                                                 \
+  8 /* the room must be this part of the window, else the overhead is too large                    \
+     */
 
 /* Words around the conversation in a summarising request, besides the two prompts. */
 #define REQUEST_OVERHEAD 200

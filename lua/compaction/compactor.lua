@@ -10,6 +10,7 @@ local ladder = require "compaction.ladder"
 local options_of = require "compaction.options"
 local overflow = require "compaction.overflow"
 local policies = require "compaction.policy"
+local present = require "compaction.present"
 local raise = require "compaction.raise"
 local repair = require "compaction.repair"
 local replies = require "compaction.reply"
@@ -25,6 +26,8 @@ local CAP_SLACK, CAP_TOKENS = 1.15, 20
 local STALLED = 2
 -- The summariser refuses a request as too long: so often smaller ones are tried.
 local SMALLER = 3
+-- A prompt clipped to less than this part of the window is half of it, as some servers keep.
+local HALF_CLIPPED = 0.6
 -- The part of the room that stays free after a message was cut, or the ladder was gone down.
 local FREE = 0.1
 
@@ -169,9 +172,12 @@ end
 
 -- What the host's policy says of it, where it has an opinion.
 local function ask_policy(self, verdict)
-  local opinion, reason = policies.ask(self.policy, policies.state(self.history, verdict, function(changes)
-    return plan(self, changes)
-  end))
+  local opinion, reason = policies.ask(
+    self.policy,
+    policies.state(self.history, verdict, function(changes)
+      return plan(self, changes)
+    end)
+  )
   if reason then
     return policy_failed(self, verdict, reason)
   elseif opinion == nil or opinion.action == verdict.action then
@@ -187,7 +193,8 @@ local function ask_policy(self, verdict)
     forced.reason = forced.action == "compact" and opinion.reason or forced.reason
     return forced
   end
-  verdict.action, verdict.reason, verdict.indexes = opinion.action, opinion.reason or "policy", opinion.indexes
+  verdict.action, verdict.reason, verdict.indexes =
+    opinion.action, opinion.reason or "policy", opinion.indexes
   return verdict
 end
 
@@ -360,7 +367,10 @@ local function cut_item(self, verdict)
   if not ladder.cut_item(history, verdict.item, verdict.trigger, room) then
     return go_down(self, verdict, "item")
   end
-  return applied(self, { before = before, after = history:used(), steps = { "cap" }, item = verdict.item, reason = "item" })
+  return applied(
+    self,
+    { before = before, after = history:used(), steps = { "cap" }, item = verdict.item, reason = "item" }
+  )
 end
 
 local function carry_out_prune(self, verdict)
@@ -369,7 +379,13 @@ local function carry_out_prune(self, verdict)
   if first == nil then
     return nil, "nothing_to_prune"
   end
-  return applied(self, { before = before, after = self.history:used(), steps = { "prune" }, first = first, reason = verdict.reason })
+  return applied(self, {
+    before = before,
+    after = self.history:used(),
+    steps = { "prune" },
+    first = first,
+    reason = verdict.reason,
+  })
 end
 
 -- The summariser did not help. Where the next request would not fit, what needs no model does.
@@ -385,8 +401,16 @@ end
 
 -- Was the summarising request itself too long? Then a job of smaller ones.
 local function smaller_job(self, job, reason)
-  local told = type(reason) ~= "nil" and (type(reason) == "string" or type(reason) == "table") and overflow(reason) or nil
-  if told == nil or told.kind ~= "tokens" or (job.smaller or 0) >= SMALLER or job.version ~= self.history.version then
+  local told = type(reason) ~= "nil"
+      and (type(reason) == "string" or type(reason) == "table")
+      and overflow(reason)
+    or nil
+  if
+    told == nil
+    or told.kind ~= "tokens"
+    or (job.smaller or 0) >= SMALLER
+    or job.version ~= self.history.version
+  then
     return nil
   end
   local limit = summarizer_limit(self, job.verdict)
@@ -535,14 +559,22 @@ local function on_tokens(self, told)
   if told.output and told.output > 0 then
     self.asked = math.max(self.asked or 0, told.output)
     local left = limit - input
-    if left > 0 and left >= told.output / 4 and input <= (self.options.threshold or core.DEFAULT_THRESHOLD) * limit then
+    if
+      left > 0
+      and left >= told.output / 4
+      and input <= (self.options.threshold or core.DEFAULT_THRESHOLD) * limit
+    then
       return { action = "lower_output", reason = "tokens", output = left }
     end
   end
   self.refused = true
   local verdict = self:decide()
   local is_item = verdict.action == "stuck" and verdict.reason == "item"
-  return { action = is_item and "shrink_item" or "compact", reason = "tokens", item = is_item and verdict.item or nil }
+  return {
+    action = is_item and "shrink_item" or "compact",
+    reason = "tokens",
+    item = is_item and verdict.item or nil,
+  }
 end
 
 local function newest_with_media(history)
@@ -610,9 +642,39 @@ end
 -- The rest
 --
 
+-- The newest prompt that was reported; nil if none was.
+local function newest_prompt(list)
+  for i = #list, 1, -1 do
+    local usage = present(list[i].usage)
+    if type(usage) == "table" then
+      local prompt = 0
+      for _, key in ipairs { "input_tokens", "cached_input_tokens", "cached_write_tokens" } do
+        prompt = prompt + (present(usage[key]) or 0)
+      end
+      if prompt > 0 then
+        return prompt
+      end
+    end
+  end
+end
+
+-- A server that clips prompts in silence reports its window, or half of it, again and again.
+local function look_for_clipping(self)
+  local clipped = self.history.conversation:calibration().refused.clipped
+  if clipped > self.clipped then
+    local prompt, limit = newest_prompt(self.history.list), limit_of(self)
+    if prompt and (limit == nil or prompt > limit * HALF_CLIPPED) then
+      learn_limit(self, prompt)
+    end
+    self.refused = true
+  end
+  self.clipped = clipped
+end
+
 ---Append one message or a list, in the host's shape.
 function Compactor:append(message_or_list)
   self.history:append(message_or_list)
+  look_for_clipping(self)
   return self.history:count()
 end
 
@@ -684,6 +746,7 @@ return function(options)
     stalled = 0,
     compactions = 0,
     busy = false,
+    clipped = 0,
   }, Compactor)
   self.history = history_of.new {
     adapter = adapter,

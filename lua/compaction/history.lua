@@ -18,7 +18,8 @@ local M = {}
 
 ---@param o table adapter (nil: messages are ours), sizing = { estimator, families, model }, limit, fixed
 function M.new(o)
-  local self = setmetatable({ list = {}, adapter = o.adapter, sizing = o.sizing, made = {}, version = 0 }, History)
+  local self =
+    setmetatable({ list = {}, adapter = o.adapter, sizing = o.sizing, made = {}, version = 0 }, History)
   setmetatable(self.made, { __mode = "k" }) -- how many messages each native table made
   self.conversation = checked("compactor", core.conversation, nil, {
     estimator = o.sizing.estimator,
@@ -44,7 +45,12 @@ end
 function History:continue_run(messages)
   local last, first = self.list[#self.list], messages[1]
   local runs = self.adapter and self.adapter.makes_runs and last and first
-  if not runs or shape.role(last) ~= "assistant" or shape.role(first) ~= "assistant" or last.native == nil then
+  if
+    not runs
+    or shape.role(last) ~= "assistant"
+    or shape.role(first) ~= "assistant"
+    or last.native == nil
+  then
     return false
   end
   local items = {}

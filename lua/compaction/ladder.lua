@@ -68,9 +68,12 @@ end
 
 local function replace_by_facts(history, verdict)
   local messages = history:slice(verdict.first, verdict.last)
-  history:replace(verdict, history:text_within(function(bytes)
-    return facts.digest(messages, bytes)
-  end, verdict.summary))
+  history:replace(
+    verdict,
+    history:text_within(function(bytes)
+      return facts.digest(messages, bytes)
+    end, verdict.summary)
+  )
 end
 
 -- The part before the plan's cut, told without a model.
@@ -151,7 +154,8 @@ end
 function M.prune(history, indexes)
   local first
   for _, i in ipairs(indexes) do
-    local copy = shape.role(history:message(i)) == "tool" and shorten.prune(history:message(i), history:tool(i))
+    local copy = shape.role(history:message(i)) == "tool"
+      and shorten.prune(history:message(i), history:tool(i))
     if copy and history:put_smaller(i, copy) then
       first = math.min(first or i, i)
     end

@@ -382,7 +382,8 @@ end
 
 -- "prompt and max_tokens (9000)": one number for both.
 local function is_sum_of_both(before)
-  return first_of(before, OUTPUT) ~= nil and first_of(before, { prompt = true, input = true, inputs = true }) ~= nil
+  return first_of(before, OUTPUT) ~= nil
+    and first_of(before, { prompt = true, input = true, inputs = true }) ~= nil
 end
 
 -- Is it a code, or the number of something: "AiError: 5021", "message 2048: …", "must be at least 1"?
@@ -411,7 +412,8 @@ end
 
 local function describe(items, i)
   local before, behind = words_before(items, i), words_behind(items, i)
-  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil and UNIT[behind[1]] ~= nil
+  local kept = first_of(before, { keep = true, keeping = true, first = true }) ~= nil
+    and UNIT[behind[1]] ~= nil
   local role = role_before(before)
   local passive = role == "limit" and first_of(behind, { exceeded = true }) ~= nil
   local opens = items[i - 1] ~= nil and items[i - 1].sign == "("
@@ -505,7 +507,14 @@ end
 -- 150000 / 128000: what is used of what there is.
 local function ratio_at(items, i)
   local slash, b = items[i + 1], items[i + 2]
-  if slash and slash.sign == "/" and b and b.number and items[i].number > b.number and b.number >= MIN_LIMIT then
+  if
+    slash
+    and slash.sign == "/"
+    and b
+    and b.number
+    and items[i].number > b.number
+    and b.number >= MIN_LIMIT
+  then
     return items[i].number, b.number
   end
 end
@@ -542,7 +551,12 @@ local function note_number(found, n)
     found.output = found.output or n.value
   elseif found.plus and n.noun == "input" then
     found.inputs = (found.inputs or 0) + n.value
-  elseif n.role == "limit" and n.part == "output" and not found.output and first_of(n.before, OUTPUT) == nil then
+  elseif
+    n.role == "limit"
+    and n.part == "output"
+    and not found.output
+    and first_of(n.before, OUTPUT) == nil
+  then
     found.output = n.value
   elseif n.role == "limit" and n.noun ~= "input" and n.value >= MIN_LIMIT then
     if found.limit == nil then
@@ -603,7 +617,11 @@ local function settle(found, text)
     local says_prompt = text:find("prompt", 1, true)
       or text:find("input", 1, true)
       or text:find("message", 1, true)
-    local alone = output == nil and not asked and not found.plus and not found.sum_told and not text:find("completion", 1, true)
+    local alone = output == nil
+      and not asked
+      and not found.plus
+      and not found.sum_told
+      and not text:find("completion", 1, true)
     input = alone and (says_prompt or text:find("request (", 1, true)) and actual or nil
   end
   local excess = found.excess
@@ -908,7 +926,10 @@ local function classify(text, items, status)
     return (too_much or compared or has_any(text, { "exceed", "too " })) and report("wire", 0.6) or nil
   elseif known then
     return tokens_report(numbers, true)
-  elseif counts_tokens and (compared or numbers.limit and (too_much or has_any(text, { "range of", "max", "at most" }))) then
+  elseif
+    counts_tokens
+    and (compared or numbers.limit and (too_much or has_any(text, { "range of", "max", "at most" })))
+  then
     return tokens_report(numbers, has_any(text, { "context", "maximum" }))
   elseif too_much and (compared or counts_tokens or status == nil or status == 400 or status == 413) then
     return report("tokens", compared and 0.8 or 0.6, numbers)

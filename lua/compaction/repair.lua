@@ -6,8 +6,6 @@ local raise = require "compaction.raise"
 local shape = require "compaction.shape"
 local options_of = require "compaction.options"
 
-local unpack = table.unpack or unpack
-
 local NO_RESULT = "[The result of this call is missing.]"
 local NOTHING_LEFT = "[The messages before this point are missing.]"
 
@@ -237,7 +235,12 @@ local function has_content(entry)
     return content:find "%S" ~= nil
   elseif content ~= nil and type(content) ~= "table" then
     local place = ("messages[%d].content"):format(entry.index)
-    raise(("bad argument #1 to 'repair' (%s: string or list of parts expected, got %s)"):format(place, type(content)))
+    raise(
+      ("bad argument #1 to 'repair' (%s: string or list of parts expected, got %s)"):format(
+        place,
+        type(content)
+      )
+    )
   end
   return has_items(content)
 end
@@ -269,22 +272,17 @@ end
 -- The message without its calls that nothing answers. What it was made of holds them still.
 local function without_open_calls(entry)
   local message, calls = shape.copy(entry.message), entry.message.tool_calls
-  local answered, n = shape.copy(calls), 0
-  for k in ipairs(entry.calls) do
-    rawset(answered, k, nil)
-  end
+  local answered = {}
   for k, call in ipairs(entry.calls) do
-    if call.result then
-      n = n + 1
-      rawset(answered, n, calls[k])
-    end
+    answered[#answered + 1] = call.result and calls[k] or nil
   end
-  if n == 0 or shape.length(answered) ~= n then
-    answered = { unpack(answered, 1, n) } -- a proxy, whose length is another's
+  local meta = getmetatable(calls)
+  if type(meta) == "table" and meta.__index == nil then
+    setmetatable(answered, meta) -- cjson's array_mt and its like
   end
-  shape.set(message, "tool_calls", n > 0 and answered or nil, {})
+  shape.set(message, "tool_calls", #answered > 0 and answered or nil, {})
   shape.set(message, "native", nil, false)
-  return message, #entry.calls - n
+  return message, #entry.calls - #answered
 end
 
 -- Results that stand elsewhere than directly behind their call and its other results.

@@ -3,10 +3,12 @@ local present = require "compaction.present"
 local request = require "compaction.request"
 
 -- Finish reasons of answers that were cut off, and of those that are calls.
-local CUT_OFF = { length = true, max_tokens = true, MAX_TOKENS = true, max_output_tokens = true, incomplete = true }
+local CUT_OFF =
+  { length = true, max_tokens = true, MAX_TOKENS = true, max_output_tokens = true, incomplete = true }
 CUT_OFF.model_context_window_exceeded = true
 local CALLS = { tool_calls = true, tool_use = true, function_call = true }
-local WITHHELD = { content_filter = true, refusal = true, SAFETY = true, PROHIBITED_CONTENT = true, RECITATION = true }
+local WITHHELD =
+  { content_filter = true, refusal = true, SAFETY = true, PROHIBITED_CONTENT = true, RECITATION = true }
 
 -- A shorter earlier summary may well stand in a later one by chance.
 local NESTED_BYTES = 200

@@ -177,14 +177,18 @@ function compaction.repair(messages, options) end
 
 ---A list that fits: repaired, then without its oldest units, as few as need be. Leading system
 ---messages, the last request of the user (carried over where it stands before the cut) and the
----newest unit stay; messages that an adapter made of one table stay together. It fits when
----`compaction.conversation(out, options):estimate(1, #out)` is at most limit - reserve - fixed.
+---newest unit stay; a cut never parts messages that an adapter made of one table (a request that is
+---carried over may have been made together with results: send it by from_message then). It fits when
+---`compaction.conversation(out, options):estimate(1, #out)` is at most limit - reserve - fixed; with the unit
+---before the kept ones it would not.
 ---
 ---Where something was dropped, a user message stands behind the front and says so (`gap`, false for
 ---none), marked `compaction = { version = 1, kept = n }`: n messages behind it were kept, and their usage is
----no base any more. O(#messages × log of the units).
+---no base any more. O(#messages) for each of some ten lists that are tried; a host's counter is called for
+---each of their texts.
 ---
----`nil, "item", index`: what must stay is too large alone; index is the largest of it, in the list given.
+---`nil, "item", index`: what must stay is too large alone; index is the largest of it, in the list given
+---(nil if all of it was put in by repair).
 ---@param messages compaction.Message[]
 ---@param limit integer tokens
 ---@param options? { estimator?: string|fun(text: string): integer; model?: string; families?: table<string, compaction.Family>; fixed?: integer, reserve?: integer, gap?: string|boolean } fixed: sent besides the list; reserve: for the answer

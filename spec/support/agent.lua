@@ -14,7 +14,8 @@ local Oracle = {}
 Oracle.__index = Oracle
 
 local function oracle_of(o)
-  local trigger = math.min(math.floor(0.9 * o.window), math.floor(0.95 * (o.window - math.min(o.reserve, o.window / 2))))
+  local trigger =
+    math.min(math.floor(0.9 * o.window), math.floor(0.95 * (o.window - math.min(o.reserve, o.window / 2))))
   local room = trigger - o.fixed
   return setmetatable({
     trigger = trigger,
@@ -159,7 +160,8 @@ M.FAULTS = FAULTS
 
 local function new_agent(o)
   local fault = FAULTS[o.fault]
-  local self = setmetatable({ o = o, fault = fault, random = random_of(o.seed), calls = 0, serial = 0 }, Agent)
+  local self =
+    setmetatable({ o = o, fault = fault, random = random_of(o.seed), calls = 0, serial = 0 }, Agent)
   o.fixed = math.floor(math.max(o.window * 0.06, 150))
   o.reserve = math.floor(o.window * (fault.reserve_share or 0))
   self.provider = providers.new {
@@ -232,9 +234,9 @@ function Agent:on_event(event)
   end
 end
 
--- Bytes of a message that fills about this share of the window.
+-- Bytes of a message that fills about this share of the window, or of a usual one.
 function Agent:bytes(share)
-  return math.max(math.floor(self.o.window * self.o.ratio * share * (0.3 + self.random(140) / 100)), 40)
+  return math.max(math.floor(math.min(self.o.window, 200000) * self.o.ratio * share * (0.3 + self.random(140) / 100)), 40)
 end
 
 function Agent:append(native, text, role, is_request)
@@ -245,7 +247,9 @@ function Agent:append(native, text, role, is_request)
       tokens = p:count(text) + 4,
       role = role,
       calls = {},
-      answers = role == "tool" and { self.o.wire == "gemini" and native.parts[1].functionResponse.name or self.answering } or {},
+      answers = role == "tool" and {
+        self.o.wire == "gemini" and native.parts[1].functionResponse.name or self.answering,
+      } or {},
       request = is_request,
     }
   end
@@ -275,7 +279,8 @@ function Agent:add_results(calls)
     if self.fault.big and self.random(60) == 0 then
       bytes = math.floor(self.o.window * self.o.ratio * 0.9)
     end
-    local kind = self.fault.dense and (self.random(2) == 0 and "hex" or "code") or (self.random(2) == 0 and "code" or "prose")
+    local kind = self.fault.dense and (self.random(2) == 0 and "hex" or "code")
+      or (self.random(2) == 0 and "code" or "prose")
     local text = providers.text(kind, bytes)
     self.answering = call.id
     self:append(self.provider.wire.result(call.id, call.name, text), text, "tool")
@@ -355,12 +360,13 @@ function Agent:turn()
     self.left = self.left - 1
     for k = 1, self.fault.parallel and self.random(5) + 1 or 1 do
       self.serial = self.serial + 1
-      calls[k] = { id = "c" .. self.serial, name = "tool_" .. k, path = "src/file" .. self.serial % 90 .. ".lua" }
+      calls[k] =
+        { id = "c" .. self.serial, name = "tool_" .. k, path = "src/file" .. self.serial % 90 .. ".lua" }
     end
     self.pending = calls
   end
   local text = providers.text("prose", self:bytes(0.002))
-  local reasoning = self.random(2) * math.floor(self.o.window * 0.001 * (1 + self.random(3)))
+  local reasoning = self.random(2) * math.floor(math.min(self.o.window, 200000) * 0.001 * (1 + self.random(3)))
   local reply = self.provider:answer(size, text, calls, reasoning)
   self:append(reply, text, "assistant")
   return true

@@ -9,8 +9,10 @@ local M = {}
 --
 
 local WORDS = {}
-for word in ([[the a file test error value of to in is function return path module request message window model
-  index because table compare follow between release number parser reader correct pending buffer against]]):gmatch "%S+" do
+for word in
+  ([[the a file test error value of to in is function return path module request message window model
+  index because table compare follow between release number parser reader correct pending buffer against]]):gmatch "%S+"
+do
   WORDS[#WORDS + 1] = word
 end
 
@@ -106,7 +108,8 @@ M.wires.openai = {
     message.usage = p and usage_openai(p, cached, out, reasoning) or nil
     for i, call in ipairs(calls) do
       message.tool_calls = message.tool_calls or {}
-      message.tool_calls[i] = { id = call.id, ["function"] = { name = call.name, arguments = '{"path":"' .. call.path .. '"}' } }
+      message.tool_calls[i] =
+        { id = call.id, ["function"] = { name = call.name, arguments = '{"path":"' .. call.path .. '"}' } }
     end
     return message
   end,
@@ -120,9 +123,15 @@ M.wires.responses = {
     return { type = "function_call_output", call_id = id, output = text }
   end,
   reply = function(text, calls, p, cached, out, reasoning, model)
-    local items = { { type = "message", role = "assistant", content = { { type = "output_text", text = text } } } }
+    local items =
+      { { type = "message", role = "assistant", content = { { type = "output_text", text = text } } } }
     for _, call in ipairs(calls) do
-      items[#items + 1] = { type = "function_call", call_id = call.id, name = call.name, arguments = '{"path":"' .. call.path .. '"}' }
+      items[#items + 1] = {
+        type = "function_call",
+        call_id = call.id,
+        name = call.name,
+        arguments = '{"path":"' .. call.path .. '"}',
+      }
     end
     items[#items].model = model
     items[#items].usage = p
@@ -148,7 +157,8 @@ M.wires.anthropic = {
   reply = function(text, calls, p, cached, out, reasoning, model)
     local content = { { type = "text", text = text } }
     for _, call in ipairs(calls) do
-      content[#content + 1] = { type = "tool_use", id = call.id, name = call.name, input = { path = call.path } }
+      content[#content + 1] =
+        { type = "tool_use", id = call.id, name = call.name, input = { path = call.path } }
     end
     local usage = p
       and {
@@ -195,9 +205,16 @@ M.wires.bedrock = {
   reply = function(text, calls, p, cached, out, _, model)
     local content = { { text = text } }
     for _, call in ipairs(calls) do
-      content[#content + 1] = { toolUse = { toolUseId = call.id, name = call.name, input = { path = call.path } } }
+      content[#content + 1] =
+        { toolUse = { toolUseId = call.id, name = call.name, input = { path = call.path } } }
     end
-    local usage = p and { inputTokens = p - cached, outputTokens = out, totalTokens = p + out, cacheReadInputTokens = cached }
+    local usage = p
+      and {
+        inputTokens = p - cached,
+        outputTokens = out,
+        totalTokens = p + out,
+        cacheReadInputTokens = cached,
+      }
     return { role = "assistant", content = content, modelId = model, usage = usage or nil }
   end,
 }
@@ -208,13 +225,20 @@ local TOLD = {
     return ("prompt is too long: %d tokens > %d maximum"):format(actual, limit)
   end,
   function(actual, limit)
-    return ("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens."):format(limit, actual)
+    return ("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens."):format(
+      limit,
+      actual
+    )
   end,
   function(actual, limit)
-    return ('{"error":{"message":"The input token count (%d) exceeds the maximum number of tokens allowed (%d)."}}'):format(actual, limit)
+    return ('{"error":{"message":"The input token count (%d) exceeds the maximum number of tokens allowed (%d)."}}'):format(
+      actual,
+      limit
+    )
   end,
 }
-local UNTOLD = { "Input is too long for requested model.", "Your input exceeds the context window of this model." }
+local UNTOLD =
+  { "Input is too long for requested model.", "Your input exceeds the context window of this model." }
 
 --
 -- The provider
@@ -228,7 +252,8 @@ local ENVELOPE = 4
 -- o: wire, ratio (bytes a token), fixed, served (its window), told (numbers in refusals?), clips,
 -- no_usage, resends (reasoning), model
 function M.new(o)
-  local self = setmetatable({ o = o, known = setmetatable({}, { __mode = "k" }), requests = 0, reported = 0 }, Provider)
+  local self =
+    setmetatable({ o = o, known = setmetatable({}, { __mode = "k" }), requests = 0, reported = 0 }, Provider)
   self.wire, self.served, self.model = M.wires[o.wire], o.served, o.model
   self.factor = prose_ratio / o.ratio
   return self
@@ -239,7 +264,19 @@ function Provider:count(text)
 end
 
 -- All strings in what was sent, but for its marks.
-local MARKS = { type = true, role = true, id = true, tool_call_id = true, tool_use_id = true, toolUseId = true, call_id = true, model = true, modelId = true, modelVersion = true, name = true }
+local MARKS = {
+  type = true,
+  role = true,
+  id = true,
+  tool_call_id = true,
+  tool_use_id = true,
+  toolUseId = true,
+  call_id = true,
+  model = true,
+  modelId = true,
+  modelVersion = true,
+  name = true,
+}
 
 local function count_strings(self, value, key)
   if type(value) == "string" then
@@ -319,8 +356,8 @@ function Provider:send(messages)
   self.requests = self.requests + 1
   local size = self:size(messages)
   if size > self.served and not self.o.clips then
-    local texts = self.o.told and TOLD or UNTOLD
-    local say = texts[self.requests % #texts + 1]
+    local refusals = self.o.told and TOLD or UNTOLD
+    local say = refusals[self.requests % #refusals + 1]
     return size, type(say) == "string" and say or say(size, self.served), 400
   end
   return size
@@ -338,7 +375,8 @@ function Provider:answer(size, text, calls, reasoning)
   local reply = self.wire.reply(text, calls, told, math.floor(prompt * 0.8), out, reasoning, self.model)
   local items = reply[1] and reply or { reply }
   for i, item in ipairs(items) do
-    local known = { tokens = i == 1 and out - reasoning + ENVELOPE or 0, role = "assistant", calls = {}, answers = {} }
+    local known =
+      { tokens = i == 1 and out - reasoning + ENVELOPE or 0, role = "assistant", calls = {}, answers = {} }
     known.reasoning = i == 1 and reasoning or 0
     if i == #items then
       for _, call in ipairs(calls) do

@@ -36,7 +36,7 @@ local function to_block(part)
   elseif type(part.native) == "table" then
     return part.native
   end
-  local mime, data = draft.split_data_url(part.native)
+  local mime, data = draft.data_of(part)
   if mime then
     return { type = "image", source = { type = "base64", media_type = mime, data = data } }
   end
@@ -45,24 +45,24 @@ end
 
 local function to_blocks(message)
   local blocks = {}
-  for i, part in ipairs(message.multi_content or {}) do
+  for i, part in ipairs(present(message.multi_content) or {}) do
     blocks[i] = to_block(part)
   end
   return blocks
 end
 
 local function content_of(message)
-  if message.multi_content then
+  if present(message.multi_content) then
     return to_blocks(message)
   end
-  return message.content
+  return present(message.content)
 end
 
 ---Content of a message with calls, which must be blocks. Reasoning has no signature any more, and
 ---would be refused.
 local function blocks_with_calls(message)
   local blocks = to_blocks(message)
-  if message.content and message.content ~= "" then
+  if present(message.content) and message.content ~= "" then
     table.insert(blocks, 1, { type = "text", text = message.content })
   end
   for _, call in ipairs(message.tool_calls) do

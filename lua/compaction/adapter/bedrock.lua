@@ -45,10 +45,10 @@ end
 
 local function to_blocks(message)
   local blocks = {}
-  if message.content and message.content ~= "" then
+  if type(present(message.content)) == "string" then
     blocks[1] = { text = message.content }
   end
-  for _, part in ipairs(message.multi_content or {}) do
+  for _, part in ipairs(present(message.multi_content) or {}) do
     blocks[#blocks + 1] = to_block(part)
   end
   return blocks

@@ -57,7 +57,9 @@ local function read(d, native, out)
   if role == "tool" then
     local id, name =
       present(tools.call_id) or present(tools.id), field(tools, "name", "string", at .. ".tools")
-    d:add_result(id, name, present(native.content), d.read_content, at .. ".content")
+    local content = is_image(native, meta) and { { type = "image", data = native.content } }
+      or present(native.content)
+    d:add_result(id, name, content, d.read_content, at .. ".content")
   elseif is_image(native, meta) then
     d:add_media(native, true)
   else
@@ -80,7 +82,9 @@ end
 M.usage = usage.reader(usage.OPENAI)
 
 local function to_call(call)
-  return { id = call.id, type = "function", ["function"] = call["function"] }
+  local called = call["function"] or {}
+  local arguments = draft.text_of_arguments(called.arguments)
+  return { id = call.id, type = "function", ["function"] = { name = called.name, arguments = arguments } }
 end
 
 function M.from_message(message)

@@ -26,7 +26,8 @@ function M.from_message(message)
   for i, call in ipairs(message.tool_calls or {}) do
     native.tool_calls = native.tool_calls or {}
     local called = call["function"] or {}
-    native.tool_calls[i] = { id = call.id, index = i, name = called.name, arguments = called.arguments }
+    native.tool_calls[i] =
+      { id = call.id, index = i, name = called.name, arguments = draft.text_of_arguments(called.arguments) }
   end
   return native
 end

@@ -83,8 +83,9 @@ local function field(t, key, wanted, at)
 end
 M.field = field
 
+-- Base64 behind it, and no sentence that begins so.
 local function is_data_url(text)
-  return text:find "^data:[^,]-;base64," ~= nil
+  return text:find "^data:[^,%s]-;base64,[%w+/=_-]" ~= nil and text:sub(1, 200):find "%s" == nil
 end
 
 ---@param native table|string what the message is made of
@@ -132,12 +133,44 @@ function Draft:add_result(id, name, content, read, at)
   self.results[#self.results + 1] = { id = id, name = name, draft = result }
 end
 
+-- Fields by which a block of a media kind holds, or points to, its media.
+local HOLDS = {
+  "image",
+  "image_url",
+  "file",
+  "file_id",
+  "file_data",
+  "file_url",
+  "source",
+  "data",
+  "url",
+  "audio",
+  "input_audio",
+  "video",
+  "video_url",
+  "input_video",
+  "images",
+}
+
+local function holds_media(block)
+  for _, key in ipairs(HOLDS) do
+    if present(block[key]) ~= nil then
+      return true
+    end
+  end
+  return false
+end
+
+-- Encrypted data, which is not sized.
+local ENCRYPTED =
+  { encrypted_content = true, signature = true, thoughtSignature = true, thought_signature = true }
+
 -- Media in a value of any form: a data URL, or a table that holds base64 data and says of what kind.
 local function is_media(value)
   if type(value) == "string" then
     return is_data_url(value)
   end
-  local data = present(value.data)
+  local data = present(value.data) or present(value.blob)
   local mime = present(value.mimeType)
     or present(value.mime_type)
     or present(value.media_type)
@@ -163,7 +196,9 @@ local function without_media(draft, value, depth, seen)
     local copy, changed = {}, false
     seen[value] = value
     for key, item in pairs(value) do
-      copy[key] = without_media(draft, item, depth + 1, seen)
+      if not ENCRYPTED[key] then
+        copy[key] = without_media(draft, item, depth + 1, seen)
+      end
       changed = changed or copy[key] ~= item
     end
     seen[value] = changed and copy or value
@@ -178,9 +213,16 @@ end
 
 ---A result object: one string field alone is the result, all else counts as its JSON.
 function Draft.add_object(draft, object, at)
-  local key, value = next(object)
-  if RESULT_TEXTS[key] and type(value) == "string" and next(object, key) == nil then
-    draft:add_text(value)
+  local text, others = nil, false
+  for key, value in pairs(object) do
+    if RESULT_TEXTS[key] and type(value) == "string" and text == nil then
+      text = value
+    elseif present(value) ~= nil then
+      others = true
+    end
+  end
+  if text and not others then
+    draft:add_text(text)
   else
     draft:add_json(object, at)
   end
@@ -222,6 +264,19 @@ local function read_function_response(draft, response, at)
     Draft.read_response,
     at .. ".response"
   )
+  local result = draft.results[#draft.results].draft
+  result:read_content(field(response, "parts", "table", at), at .. ".parts")
+end
+
+-- Reasoning as text, or as a list of blocks (Mistral).
+local function read_thought(draft, thought, at)
+  if type(thought) ~= "table" then
+    return draft:add_reasoning(thought)
+  end
+  for i = 1, #thought do
+    local block = type(thought[i]) == "table" and thought[i] or { text = thought[i] }
+    draft:add_reasoning(field(block, "text", "string", ("%s[%d]"):format(at, i)))
+  end
 end
 
 -- Blocks by the key that they hold, most telling first.
@@ -306,7 +361,7 @@ function Draft:read_block(block, at)
   elseif TEXTS[kind] then
     return self:add_text(field(block, TEXTS[kind], "string", at) or "")
   elseif REASONING[kind] then
-    return self:add_reasoning(field(block, REASONING[kind], "string", at))
+    return read_thought(self, field(block, REASONING[kind], "string or table", at), at)
   elseif kind == "tool_use" then
     return self:add_call(
       present(block.id),
@@ -318,7 +373,7 @@ function Draft:read_block(block, at)
     return self:add_result(id, nil, present(block.content), Draft.read_content, at .. ".content")
   elseif kind == "document" then
     return read_document(self, block, at)
-  elseif MEDIA[kind] ~= nil then
+  elseif MEDIA[kind] ~= nil and holds_media(block) then
     return self:add_media(block, MEDIA[kind])
   end
   self:add_json(block, at)
@@ -474,23 +529,41 @@ function M.split_total(message, native, at)
   message.usage.suspect = "a total alone: the answer's part is estimated"
 end
 
----Media type and base64 data of a data URL.
-function M.split_data_url(url)
-  if type(url) == "string" then
+---Where the media of a part of ours are: a URL, which may hold the data.
+function M.url_of(part)
+  local url = part.native or part.image_url or part.file
+  if type(url) == "table" then
+    url = url.url or (type(url.image_url) == "table" and url.image_url.url) or url.image_url
+  end
+  return type(url) == "string" and url or nil
+end
+
+---Media type and base64 data of a part of ours.
+function M.data_of(part)
+  local url = M.url_of(part)
+  if url then
     return url:match "^data:([^,;]*)[^,]-;base64,(.*)$"
   end
 end
 
 ---The text of a message of ours; nil if it has none.
 function M.text_of(message)
-  if message.multi_content == nil then
-    return message.content
+  if present(message.multi_content) == nil then
+    return present(message.content)
   end
   local texts = {}
   for _, part in ipairs(message.multi_content) do
     texts[#texts + 1] = part.text
   end
   return table.concat(texts, "\n")
+end
+
+---Arguments of a call for providers that take JSON text.
+function M.text_of_arguments(arguments)
+  if type(arguments) == "table" then
+    return checked("from_message", core.json, arguments, "from_message", "arguments")
+  end
+  return arguments
 end
 
 ---Arguments of a call for providers that take a table; JSON text can not be read here.
@@ -501,6 +574,14 @@ function M.table_of_arguments(arguments)
     raise "bad argument #1 to 'from_message' (arguments: table expected, this provider takes no JSON text)"
   end
   return arguments
+end
+
+-- A block of a system prompt, which some providers take as a list of these beside the messages.
+local function is_system_block(entry)
+  local kind = present(entry.type)
+  return present(entry.role) == nil
+    and (kind == nil or kind == "text")
+    and type(present(entry.text)) == "string"
 end
 
 ---Read one native message or a list of them: `read(draft, native, out)` for each table.
@@ -520,10 +601,16 @@ function M.each(native, is_single, read)
   end
   for i = 1, #native do
     local at = ("messages[%d]"):format(i)
-    if type(native[i]) ~= "table" or present(native[i]) == nil then
-      wrong(at, "table", native[i])
+    local entry = native[i]
+    if type(entry) ~= "table" or present(entry) == nil then
+      wrong(at, "table", entry)
+    elseif is_system_block(entry) then
+      local d = M.new(entry, at)
+      d:add_text(entry.text)
+      d:finish("system", out)
+    else
+      read(M.new(entry, at), entry, out)
     end
-    read(M.new(native[i], at), native[i], out)
   end
   return out
 end

@@ -6,8 +6,8 @@ local present, field, wrong = draft.present, draft.field, draft.wrong
 
 local M = {}
 
-local function read_content(d, native, out, holders)
-  local role = d:read_role(native) or "user"
+local function read_content(d, native, out, holders, default_role)
+  local role = d:read_role(native) or default_role or "user"
   if role == "function" then
     role = "user"
   end
@@ -21,25 +21,27 @@ end
 
 local function read(d, native, out)
   local candidates = present(native.candidates)
-  if type(candidates) ~= "table" then
+  if present(native.promptFeedback) ~= nil and candidates == nil then
+    return -- the prompt was blocked
+  elseif type(candidates) ~= "table" then
     return read_content(d, native, out, { native })
   end
   local candidate = present(candidates[1])
   local content = type(candidate) == "table" and present(candidate.content) or nil
-  if type(content) ~= "table" then
+  if content == nil then
+    return -- blocked: nothing was said
+  elseif type(content) ~= "table" then
     wrong(d.at .. ".candidates[1].content", "table", content)
   end
   local inner = draft.new(content, d.at .. ".candidates[1].content")
-  read_content(
-    inner,
-    setmetatable({ role = present(content.role) or "model" }, { __index = content }),
-    out,
-    { content, native }
-  )
+  read_content(inner, content, out, { content, native }, "model")
 end
 
 local function is_single(native)
-  return present(native.role) ~= nil or present(native.parts) ~= nil or present(native.candidates) ~= nil
+  return present(native.role) ~= nil
+    or present(native.parts) ~= nil
+    or present(native.candidates) ~= nil
+    or present(native.promptFeedback) ~= nil
 end
 
 function M.to_messages(native)
@@ -54,16 +56,16 @@ local function to_part(part)
   elseif type(part.native) == "table" then
     return part.native
   end
-  local mime, data = draft.split_data_url(part.native)
+  local mime, data = draft.data_of(part)
   return mime and { inlineData = { mimeType = mime, data = data } } or { text = "[attachment]" }
 end
 
 local function to_parts(message)
   local parts = {}
-  if message.content and message.content ~= "" then
+  if type(present(message.content)) == "string" then
     parts[1] = { text = message.content }
   end
-  for _, part in ipairs(message.multi_content or {}) do
+  for _, part in ipairs(present(message.multi_content) or {}) do
     parts[#parts + 1] = to_part(part)
   end
   for _, call in ipairs(message.tool_calls or {}) do

@@ -26,21 +26,39 @@ local BLOCKS = {
   thinking = "anthropic",
   redacted_thinking = "anthropic",
   server_tool_use = "anthropic",
+  mcp_tool_use = "anthropic",
+  mcp_tool_result = "anthropic",
+  web_search_tool_result = "anthropic",
+  search_result = "anthropic",
   input_text = "responses",
   output_text = "responses",
   input_image = "responses",
   input_file = "responses",
 }
 
-local BEDROCK_KEYS =
-  { "text", "toolUse", "toolResult", "image", "document", "video", "reasoningContent", "cachePoint" }
+local BEDROCK_KEYS = {
+  "text",
+  "toolUse",
+  "toolResult",
+  "image",
+  "document",
+  "video",
+  "audio",
+  "reasoningContent",
+  "cachePoint",
+  "guardContent",
+  "searchResult",
+  "citationsContent",
+}
 
 local function shape_of_block(block)
   if type(block) ~= "table" then
     return nil
   end
   local kind = present(block.type)
-  if kind == nil then
+  if kind == "thinking" and type(block.thinking) == "table" then
+    return "openai" -- Mistral
+  elseif kind == nil then
     for _, key in ipairs(BEDROCK_KEYS) do
       if present(block[key]) ~= nil then
         return "bedrock"
@@ -83,10 +101,28 @@ local function first_mark(list, shape_of)
   end
 end
 
+-- Images of Ollama are strings; those of a gateway's answers are parts.
+local function holds_base64(images)
+  return images ~= nil and type(images[1]) ~= "table"
+end
+
+-- Is it a whole answer of Anthropic's, which has a type as items of Responses have?
+local function is_anthropics(message)
+  local block = table_at(message, "content") and message.content[1]
+  return present(message.stop_reason) ~= nil
+    or type(block) == "table"
+      and (present(block.type) == "text" or BLOCKS[present(block.type)] == "anthropic")
+end
+
 -- Shapes told by a field of the message, or of the response around it.
 local function shape_of_fields(message)
   local kind, inner = present(message.type), table_at(message, "message")
-  if table_at(message, "parts") or table_at(message, "candidates") or table_at(message, "usageMetadata") then
+  if
+    table_at(message, "parts")
+    or table_at(message, "candidates")
+    or table_at(message, "usageMetadata")
+    or table_at(message, "promptFeedback")
+  then
     return "gemini"
   elseif table_at(message, "choices") then
     return "openai"
@@ -101,12 +137,12 @@ local function shape_of_fields(message)
   elseif present(message.role) == "model" then
     return "gemini"
   elseif
-    table_at(message, "images")
+    holds_base64(table_at(message, "images"))
     or present(message.tool_name)
     or type(present(message.thinking)) == "string"
   then
     return "ollama"
-  elseif kind == "message" and present(message.role) == "assistant" and present(message.stop_reason) then
+  elseif kind == "message" and present(message.role) == "assistant" and is_anthropics(message) then
     return "anthropic"
   elseif kind ~= nil and (present(message.role) == nil or kind == "message") then
     return "responses"

@@ -91,10 +91,12 @@ function M.from_message(message)
     native.tool_name = message.name
     native.tool_call_id = message.tool_call_id
   end
-  for _, part in ipairs(message.multi_content or {}) do
-    if type(part.native) == "string" then
+  for _, part in ipairs(present(message.multi_content) or {}) do
+    local _, data = draft.data_of(part)
+    data = data or type(part.native) == "string" and part.native or nil
+    if data then
       native.images = native.images or {}
-      native.images[#native.images + 1] = part.native
+      native.images[#native.images + 1] = data
     end
   end
   for i, call in ipairs(message.tool_calls or {}) do

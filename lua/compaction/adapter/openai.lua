@@ -64,6 +64,9 @@ function M.read_message(d, native, out, holders)
   d:read_content(field(native, "content", "string or table", at), at .. ".content")
   d:read_content(field(native, "multi_content", "table", at), at .. ".multi_content")
   d:add_text(field(native, "refusal", "string", at) or "")
+  local audio = field(native, "audio", "table", at)
+  d:add_text(audio and field(audio, "transcript", "string", at .. ".audio") or "")
+  d:read_content(field(native, "images", "table", at), at .. ".images")
   read_reasoning(d, native, at)
   local calls = field(native, "tool_calls", "table", at) or {}
   for i = 1, #calls do
@@ -101,33 +104,41 @@ M.usage = usage.reader(usage.OPENAI)
 ---A part of ours as a content part of this shape.
 local function to_part(part)
   local native = part.native
-  if
-    type(native) == "table"
-    and (native.type == "image_url" or native.type == "file" or native.type == "input_audio")
-  then
+  local kind = type(native) == "table" and native.type
+  if kind == "image_url" or kind == "file" or kind == "input_audio" then
     return native
-  elseif part.type == "image_url" and type(native or part.image_url) == "string" then
-    return { type = "image_url", image_url = { url = native or part.image_url } }
+  elseif part.type == "image_url" and draft.url_of(part) then
+    return { type = "image_url", image_url = { url = draft.url_of(part) } }
   end
   return { type = part.type, text = part.text, image_url = part.image_url, file = part.file }
 end
 
----A native message from one that this library made: a summary, a placeholder, a shortened message.
-function M.from_message(message)
-  local content = message.content
-  if message.multi_content then
-    content = {}
-    for i, part in ipairs(message.multi_content) do
-      content[i] = to_part(part)
-    end
+local function to_call(call)
+  local called = call["function"] or {}
+  local arguments = draft.text_of_arguments(called.arguments)
+  return { id = call.id, type = "function", ["function"] = { name = called.name, arguments = arguments } }
+end
+
+local function map(list, convert)
+  if type(present(list)) ~= "table" then
+    return nil
   end
+  local out = {}
+  for i, item in ipairs(list) do
+    out[i] = convert(item)
+  end
+  return out
+end
+
+---A native message from one that this library made: a summary, a placeholder, a shortened message. Without
+---its reasoning, which some servers refuse.
+function M.from_message(message)
   return {
     role = message.role,
-    content = content,
-    tool_calls = message.tool_calls,
-    function_call = message.function_call,
-    tool_call_id = message.tool_call_id,
-    reasoning_content = message.reasoning_content,
+    content = map(message.multi_content, to_part) or present(message.content),
+    tool_calls = map(message.tool_calls, to_call),
+    function_call = present(message.function_call),
+    tool_call_id = present(message.tool_call_id),
   }
 end
 

@@ -25,6 +25,7 @@ local function arguments_of(item, at)
   return field(item, "arguments", "string or table", at)
     or field(item, "input", "string or table", at)
     or field(item, "action", "string or table", at)
+    or field(item, "operation", "string or table", at)
 end
 
 local function read_item(d, item, at)
@@ -64,9 +65,9 @@ local function read_run(items, first, place, out, response)
   end
   local d = draft.new(#native == 1 and native[1] or native, place(first))
   local holders = {}
-  for i = last, first, -1 do
-    read_item(d, items[first + last - i], place(first + last - i))
-    holders[#holders + 1] = items[i]
+  for i = first, last do
+    read_item(d, items[i], place(i))
+    table.insert(holders, 1, items[i]) -- the newest first
   end
   holders[#holders + 1] = response
   d:read_usage(usage.OPENAI, holders)
@@ -127,6 +128,10 @@ function M.to_messages(native)
   elseif type(native) ~= "table" or present(native) == nil then
     raise(("bad argument #1 to 'to_messages' (item or list of items expected, got %s)"):format(type(native)))
   end
+  local response = present(native.response) -- an event of a stream
+  if type(response) == "table" and is_response(response) then
+    native = response
+  end
   if is_response(native) then
     read_response(native, "response", out)
   elseif present(native.type) ~= nil or present(native.role) ~= nil then
@@ -144,8 +149,8 @@ end
 M.usage = usage.reader(usage.OPENAI)
 
 local function content_of(message)
-  if not message.multi_content then
-    return message.content
+  if not present(message.multi_content) then
+    return present(message.content)
   end
   local kind = message.role == "assistant" and "output_text" or "input_text"
   local parts = {}
@@ -155,7 +160,7 @@ local function content_of(message)
     elseif type(part.native) == "table" then
       parts[i] = part.native
     else
-      parts[i] = { type = "input_image", image_url = part.native }
+      parts[i] = { type = "input_image", image_url = draft.url_of(part) }
     end
   end
   return parts
@@ -171,7 +176,7 @@ function M.from_message(message)
     }
   end
   local items = {}
-  if message.content or message.multi_content then
+  if present(message.content) or present(message.multi_content) then
     items[1] = { type = "message", role = message.role, content = content_of(message) }
   end
   for _, call in ipairs(message.tool_calls or {}) do
@@ -180,7 +185,7 @@ function M.from_message(message)
       type = "function_call",
       call_id = call.id,
       name = called.name,
-      arguments = called.arguments,
+      arguments = draft.text_of_arguments(called.arguments),
     }
   end
   return #items == 1 and items[1] or items

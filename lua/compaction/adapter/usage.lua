@@ -70,13 +70,13 @@ M.BEDROCK = {
 ---Gemini: thoughts stand beside the candidates, what tools put in beside the prompt.
 M.GEMINI = {
   reasoning_beside = true,
-  prompt = { { "promptTokenCount" } },
-  added = { { "toolUsePromptTokenCount" } },
-  cached = { { "cachedContentTokenCount" } },
+  prompt = { { "promptTokenCount" }, { "prompt_token_count" } },
+  added = { { "toolUsePromptTokenCount" }, { "tool_use_prompt_token_count" } },
+  cached = { { "cachedContentTokenCount" }, { "cached_content_token_count" } },
   written = {},
-  output = { { "candidatesTokenCount" } },
-  reasoning = { { "thoughtsTokenCount" } },
-  total = { { "totalTokenCount" } },
+  output = { { "candidatesTokenCount" }, { "candidates_token_count" } },
+  reasoning = { { "thoughtsTokenCount" }, { "thoughts_token_count" } },
+  total = { { "totalTokenCount" }, { "total_token_count" } },
 }
 
 M.OLLAMA = {
@@ -168,6 +168,10 @@ local function stands_beside(counts, convention, prompt, output, reasoning)
     return false
   elseif counts.total == prompt + output + reasoning then
     return true
+  elseif
+    counts.total == prompt + (counts.cached or 0) + output + reasoning and (counts.cached or 0) > prompt
+  then
+    return true -- and the cached tokens beside the prompt
   elseif counts.total == prompt + output then
     return reasoning > output
   end
@@ -180,7 +184,8 @@ local function complete(counts, convention, odd)
   local cached = convention.beside and (counts.cached or 0) + (counts.written or 0) or 0
   prompt = prompt + (counts.added or 0)
   local total = counts.total
-  if total and prompt == 0 and (counts.cached or 0) == 0 and total > (output or 0) then
+  local nothing_cached = (counts.cached or 0) == 0 and (counts.written or 0) == 0
+  if total and prompt == 0 and nothing_cached and total > (output or 0) then
     odd "the prompt is what the total leaves"
     if output == nil then
       return total, 0
@@ -189,8 +194,11 @@ local function complete(counts, convention, odd)
     local answer = output + (beside and reasoning or 0)
     return math.max(total - answer, 0), answer
   elseif total and output == nil then
-    odd "the output is what the total leaves"
-    return prompt, math.max(total - prompt - cached, reasoning)
+    local answer = math.max(total - prompt - cached, reasoning)
+    if answer > reasoning then
+      odd "the output is what the total leaves"
+    end
+    return prompt, answer
   end
   output = output or 0
   if stands_beside(counts, convention, prompt + cached, output, reasoning) then
@@ -249,16 +257,20 @@ local function convert(counts, convention)
   }
 end
 
--- The usage itself, where a whole chunk or response of a stream stands around it.
+-- What may stand around a usage: chunks, events and responses of streams.
+local HOLDERS = { "message", "response", "metadata", "x_groq" }
+local NAMES = { "usage", "usageMetadata", "usage_metadata", "tokens" }
+
+-- The usage itself, where something stands around it.
 local function unwrap(value)
-  local message, response = present(value.message), present(value.response)
-  for _, holder in ipairs {
-    value,
-    type(message) == "table" and message or {},
-    type(response) == "table" and response or {},
-  } do
-    for _, key in ipairs { "usage", "usageMetadata" } do
-      local inner = present(holder[key])
+  local holders = { value }
+  for _, name in ipairs(HOLDERS) do
+    local holder = present(value[name])
+    holders[#holders + 1] = type(holder) == "table" and holder or nil
+  end
+  for _, holder in ipairs(holders) do
+    for _, name in ipairs(NAMES) do
+      local inner = present(holder[name])
       if type(inner) == "table" then
         return inner
       end
@@ -293,6 +305,14 @@ local function merge(list, at)
   return all
 end
 
+-- Anthropic's own pair of names, which gateways hand through: the cached tokens stand beside.
+local function is_anthropics(usage)
+  return present(usage.input_tokens) ~= nil
+    and present(usage.prompt_tokens) == nil
+    and (present(usage.cache_read_input_tokens) ~= nil or present(usage.cache_creation_input_tokens) ~= nil)
+    and present(usage.input_tokens_details) == nil
+end
+
 ---Read a usage, or a stream of them, by a convention; by another one's where it has no field of its
 ---own. nil where nothing is told. `at` opens the place of an error.
 function M.read(native, convention, at)
@@ -302,6 +322,9 @@ function M.read(native, convention, at)
     fail(at, "table", type(native))
   end
   local usage = #native > 0 and merge(native, at) or unwrap(native)
+  if convention == M.OPENAI and is_anthropics(usage) then
+    convention = M.ANTHROPIC
+  end
   local counts = read(usage, convention, at)
   for _, other in ipairs(CONVENTIONS) do
     if says_something(counts) then
