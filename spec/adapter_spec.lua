@@ -881,13 +881,10 @@ describe("to_messages, of what real servers send,", function()
       )
       assert.equal("plain", out[1].content)
     end
-    local out = read(
-      "anthropic",
-      {
-        role = "user",
-        content = { { type = "tool_result", tool_use_id = "c", content = { { type = "file", path = "x" } } } },
-      }
-    )
+    local out = read("anthropic", {
+      role = "user",
+      content = { { type = "tool_result", tool_use_id = "c", content = { { type = "file", path = "x" } } } },
+    })
     assert.equal('{"path":"x","type":"file"}', out[1].content)
     out = read("openai", { role = "user", content = "data:image/png;base64, is how it begins" })
     assert.equal("data:image/png;base64, is how it begins", out[1].content)

@@ -5,6 +5,7 @@
 local adapters = require "compaction.adapter"
 local checked = require "compaction.checked"
 local core = require "compaction.core"
+local facts = require "compaction.facts"
 local history_of = require "compaction.history"
 local ladder = require "compaction.ladder"
 local options_of = require "compaction.options"
@@ -16,12 +17,16 @@ local repair = require "compaction.repair"
 local replies = require "compaction.reply"
 local request = require "compaction.request"
 
--- A prompt is too large for sure beyond this share of what the reserve leaves: sizes are estimates.
+-- A prompt is too large for sure beyond this share of what the reserve leaves: sizes are estimates,
+-- and what no provider has counted yet may be a tenth more.
 local CERTAIN = 0.97
+local DOUBT = 0.1
 -- A refusal without numbers says that the window is smaller than what was sent, by some percent.
 local UNTOLD = 0.97
 -- A reply is over the cap when it is longer than asked for by more than counts may differ.
 local CAP_SLACK, CAP_TOKENS = 1.15, 20
+-- Of a summary, for the facts beside the prose.
+local FACTS_SHARE = 0.25
 -- Compactions in a row that freed nothing, before no more are tried.
 local STALLED = 2
 -- The summariser refuses a request as too long: so often smaller ones are tried.
@@ -85,10 +90,17 @@ local function update_limit(self)
   self.stalled, self.unproven = 0, nil
 end
 
+-- The window in our own tokens: smaller, after a refusal that counted more than we had, until the next
+-- prompt is reported.
+local function own_limit(self)
+  local limit = limit_of(self)
+  return limit and self.excess and math.floor(limit / self.excess) or limit
+end
+
 local function budget_of(self, force)
   local o = self.options
   return {
-    limit = limit_of(self),
+    limit = own_limit(self),
     threshold = o.threshold,
     reserve = math.max(o.reserve or 0, self.asked or 0),
     keep = o.keep,
@@ -110,35 +122,58 @@ end
 
 -- What the reserve leaves for the prompt.
 local function input_limit(self)
-  local limit = limit_of(self)
+  local limit = own_limit(self)
   local reserve = math.min(budget_of(self).reserve, math.floor(limit / 2))
   return limit - reserve
 end
 
--- Would the next request be refused? It was, or it is too large for sure.
+-- Would the next request be refused? It was, or it is too large for sure, or may well be.
 local function must_shrink(self)
-  local limit = limit_of(self)
-  return self.refused or (limit ~= nil and self.history:used() > CERTAIN * input_limit(self))
+  if self.refused or limit_of(self) == nil then
+    return self.refused
+  end
+  local used, room = self.history:used(), input_limit(self)
+  return used > CERTAIN * room or used + DOUBT * self.history:uncounted() > room
 end
 
 --
 -- Deciding
 --
 
+-- Less than this is no progress.
+local function least_gain(self)
+  return self.options.min_gain or math.max(math.floor((limit_of(self) or 0) / 20), 1)
+end
+
+local function count_progress(self, progress, wanted)
+  self.stalled = progress < wanted and self.stalled + 1 or 0
+  self.stalled_at = self.history:used()
+  self.unproven = nil
+end
+
 -- What a compaction freed shows at the next prompt that is reported.
 local function look_for_progress(self)
   local proof, c = self.unproven, self.history.conversation
-  if proof == nil then
-    return
-  end
   local used, source = c:used()
-  if source ~= "anchor" then
-    return
+  if proof and source == "anchor" then
+    local since = #c > proof.length and c:estimate(proof.length + 1, #c) or 0
+    count_progress(self, proof.before - (used - since), proof.wanted)
   end
-  local since = #c > proof.length and c:estimate(proof.length + 1, #c) or 0
-  self.stalled = used - since > proof.before - proof.wanted and self.stalled + 1 or 0
-  self.unproven = nil
-  self.stalled_at = used
+end
+
+-- From now on it is to be seen what this compaction freed. Where no prompt was reported since the one
+-- before, the estimate says what that one did.
+local function expect_progress(self, report)
+  local proof = self.unproven
+  if proof then
+    count_progress(self, proof.before - proof.after, least_gain(self))
+  end
+  self.unproven = {
+    before = report.before,
+    after = report.after,
+    wanted = math.max(math.min(least_gain(self), math.floor((report.before - report.after) / 2)), 1),
+    length = self.history:count(),
+  }
 end
 
 -- Two compactions freed nothing: no third one, until there is more that it could free.
@@ -146,8 +181,7 @@ local function is_stalled(self, verdict)
   if self.stalled < STALLED then
     return false
   end
-  local min_gain = self.options.min_gain or math.floor((verdict.limit or 0) / 20)
-  if math.abs(verdict.used - self.stalled_at) > math.max(min_gain, 1) then
+  if math.abs(verdict.used - self.stalled_at) > least_gain(self) then
     self.stalled = STALLED - 1
     return false
   end
@@ -234,18 +268,29 @@ local function set_chunk(job, chunk)
   job.chunk = chunk
 end
 
+-- Facts of the range within their part of the summary, and what they cost there.
+local function facts_beside(self, verdict)
+  local history = self.history
+  local known = facts.of(history:slice(verdict.first, verdict.last))
+  local bare = history:summary_size ""
+  local _, words = history:summary_within(function(bytes)
+    return "", facts.render(known, bytes)
+  end, bare + math.floor(verdict.summary * FACTS_SHARE))
+  return words, history:summary_size("", words) - bare
+end
+
 local function make_job(self, verdict, instructions)
   local history = self.history
   local calibration = history.conversation:calibration()
-  local sizing = {
+  local words, cost = facts_beside(self, verdict)
+  local requests = request.plan(history.list, verdict.first, verdict.last, {
     limit = summarizer_limit(self, verdict),
-    summary = verdict.summary,
+    summary = verdict.summary - cost,
     family = calibration.family,
     scale = calibration.scale,
     instructions = instructions or self.options.instructions,
     result_bytes = self.options.result_bytes or RESULT_BYTES,
-  }
-  local requests = request.plan(history.list, verdict.first, verdict.last, sizing)
+  })
   if requests == nil then
     return nil, "summarizer_limit"
   end
@@ -253,6 +298,8 @@ local function make_job(self, verdict, instructions)
     verdict = verdict,
     version = history.version,
     plan = requests,
+    facts = words,
+    facts_size = cost,
     instructions = instructions,
     before = verdict.used,
     after = verdict.after,
@@ -279,10 +326,13 @@ end
 
 -- Why a summary's text can not stand for the range; nil if it can.
 local function objection(self, job, words)
-  local size = self.history:size_of { role = "user", content = request.summary_content(words) }
+  local size = self.history:summary_size(words, job.facts)
   if size >= job.range then
     return "not_smaller"
-  elseif size > job.summary * CAP_SLACK + CAP_TOKENS then
+  elseif
+    size - job.facts_size > job.plan.max_tokens * CAP_SLACK + CAP_TOKENS
+    or job.after - job.summary + size >= job.verdict.trigger
+  then
     return "too_long"
   end
 end
@@ -298,19 +348,23 @@ local function refuse(self, reason)
   return nil, reason
 end
 
--- The conversation was made smaller, by whatever means.
-local function applied(self, report)
+-- The conversation was made smaller. What comes before `report.first` may still be in a provider's cache; what
+-- stands there and behind will be read anew.
+local function shrunk(self, report)
+  local history = self.history
+  report.first = history:take_change()
+  report.behind = history.conversation:estimate(report.first, history:count())
   self.refused = nil
   self.compactions = self.compactions + 1
   self.last = report
-  local wanted = self.options.min_gain or math.floor((limit_of(self) or 0) / 20)
-  self.unproven = {
-    before = report.before,
-    wanted = math.max(math.min(wanted, math.floor((report.before - report.after) / 2)), 1),
-    length = self.history:count(),
-  }
   emit(self, { type = "applied", report = report })
   return true, report
+end
+
+-- … so that it should be far from the next time.
+local function applied(self, report)
+  expect_progress(self, report)
+  return shrunk(self, report)
 end
 
 ---Judge the summariser's reply, and put the summary in. `nil, "chunk"`: it was taken, and job.request is the
@@ -333,63 +387,70 @@ function Compactor:apply(job, reply)
     return nil, "chunk"
   end
   job.done = true
-  if self.unproven then
-    -- nothing was reported since the one before: by the estimate
-    self.stalled = history:used() > self.unproven.before - self.unproven.wanted and self.stalled + 1 or 0
-    self.stalled_at = history:used()
-  end
-  return applied(self, history:replace(job.verdict, words))
+  return applied(self, history:replace(job.verdict, words, job.facts))
 end
 
 --
 -- Carrying it out
 --
 
-local function go_down(self, verdict, reason)
+-- What the ladder needs to know; sizes in sums of messages, which a reported prompt may well exceed.
+local function ladder_job(self, verdict)
   local history = self.history
-  local room = history:room(verdict.trigger)
-  local before = history:used()
-  local goal = math.floor(math.min(verdict.trigger, CERTAIN * input_limit(self)) - math.max(room, 0) * FREE)
-  local steps = ladder.run(history, goal, math.max(room, 0), function(changes)
-    return plan(self, changes)
-  end)
+  local unit = self.excess and 1 or math.max(history:used() / math.max(history:sum(), 1), 1)
+  local trigger = math.floor(math.min(verdict.trigger, CERTAIN * input_limit(self)) / unit)
+  local room = math.max(history:room(trigger), 0)
+  return {
+    goal = math.floor(trigger - room * FREE),
+    trigger = trigger,
+    room = room,
+    min_gain = least_gain(self),
+    plan = function(changes)
+      return plan(self, changes)
+    end,
+  }
+end
+
+-- Without a model: its steps made it smaller, or nothing can.
+local function without_model(self, run, verdict, reason)
+  local before = self.history:used()
+  local steps = run(ladder_job(self, verdict))
   if #steps == 0 then
-    emit(self, { type = "stuck", reason = reason })
+    emit(self, { type = "stuck", reason = reason, verdict = verdict })
     return nil, reason
   end
-  return applied(self, { before = before, after = history:used(), steps = steps, reason = reason })
+  return applied(self, { before = before, after = self.history:used(), steps = steps, reason = reason })
+end
+
+local function go_down(self, verdict, reason)
+  return without_model(self, function(job)
+    return ladder.run(self.history, job)
+  end, verdict, reason)
 end
 
 local function cut_item(self, verdict)
-  local history = self.history
-  local before = history:used()
-  local room = history:room(verdict.trigger)
-  if not ladder.cut_item(history, verdict.item, verdict.trigger, room) then
-    return go_down(self, verdict, "item")
-  end
-  return applied(
-    self,
-    { before = before, after = history:used(), steps = { "cap" }, item = verdict.item, reason = "item" }
-  )
+  return without_model(self, function(job)
+    local steps = ladder.cut_item(self.history, verdict.item, job)
+    return #steps > 0 and steps or ladder.run(self.history, job)
+  end, verdict, "item")
 end
 
 local function carry_out_prune(self, verdict)
-  local before = self.history:used()
-  local first = ladder.prune(self.history, verdict.indexes)
-  if first == nil then
+  local history = self.history
+  local before = history:used()
+  if not ladder.prune(history, verdict.indexes) then
     return nil, "nothing_to_prune"
   end
-  return applied(self, {
+  return shrunk(self, {
     before = before,
-    after = self.history:used(),
-    steps = { "prune" },
-    first = first,
+    after = history:used(),
+    steps = { { step = "prune", before = before, after = history:used() } },
     reason = verdict.reason,
   })
 end
 
 -- The summariser did not help. Where the next request would not fit, what needs no model does.
-local function without_model(self, job, reason)
+local function after_refusal(self, job, reason)
   if self.summarize == nil or must_shrink(self) then
     if job.version ~= self.history.version then
       return nil, "changed"
@@ -430,7 +491,7 @@ local function take_reply(self, job, reply, reason)
     if again then
       return again
     end
-    return nil, without_model(self, job, reason or "failed")
+    return nil, after_refusal(self, job, reason or "failed")
   end
   local ok, outcome = self:apply(job, reply)
   if ok then
@@ -440,7 +501,7 @@ local function take_reply(self, job, reply, reason)
   elseif outcome == "changed" then
     return nil, nil, outcome
   end
-  return nil, without_model(self, job, outcome)
+  return nil, after_refusal(self, job, outcome)
 end
 
 local function announce(self, job)
@@ -551,6 +612,7 @@ local function on_tokens(self, told)
   end
   if told.input then
     history.conversation:observe({ input_tokens = told.input }, self.model)
+    self.excess = math.max(told.input / math.max(history:sum(), 1), 1)
   elseif told.limit == nil then
     learn_limit(self, math.max(math.floor(UNTOLD * used), 1))
   end
@@ -674,6 +736,9 @@ end
 ---Append one message or a list, in the host's shape.
 function Compactor:append(message_or_list)
   self.history:append(message_or_list)
+  if self.excess and self.history:ends_counted() then
+    self.excess = nil
+  end
   look_for_clipping(self)
   return self.history:count()
 end

@@ -3,9 +3,9 @@ local checked = require "compaction.checked"
 local core = require "compaction.core"
 local present = require "compaction.present"
 local raise = require "compaction.raise"
-local request = require "compaction.request"
 local shape = require "compaction.shape"
 local shorten = require "compaction.shorten"
+local summaries = require "compaction.summary"
 
 -- A request that must be cut keeps this part of the room, as the plan has it.
 local REQUEST_OF_ROOM = 0.15
@@ -100,6 +100,19 @@ function History:append(value)
   end
 end
 
+-- Jobs that were made before are void; and what a provider may have cached ends before message i.
+function History:note_change(i)
+  self.version = self.version + 1
+  self.changed = math.min(self.changed or i, i)
+end
+
+---The first index that changed since the last call.
+function History:take_change()
+  local first = self.changed
+  self.changed = nil
+  return first
+end
+
 ---Put a smaller message in place of message i; false, and nothing has changed, if it is not smaller.
 function History:put_smaller(i, message)
   local before = self.conversation:estimate(i, i)
@@ -109,7 +122,7 @@ function History:put_smaller(i, message)
     return false
   end
   self.list[i] = message
-  self.version = self.version + 1
+  self:note_change(i)
   return true
 end
 
@@ -138,7 +151,7 @@ function History:cut_request(message, most)
 end
 
 ---Put a summary where a verdict says; the report.
-function History:replace(verdict, words)
+function History:replace(verdict, prose, facts)
   local list, c = self.list, self.conversation
   local before, front, n = c:used(), verdict.first - 1, #list
   local carried = verdict.request and list[verdict.request]
@@ -148,7 +161,7 @@ function History:replace(verdict, words)
   local kept = n - verdict.keep_from + 1 + (carried and 1 or 0)
   local fixed = c:calibration().fixed
   local mark = { version = 1, kept = kept, fixed = fixed > 0 and fixed or nil }
-  local summary = { role = "user", content = request.summary_content(words), compaction = mark }
+  local summary = { role = "user", content = summaries.content(prose, facts), compaction = mark }
   local as_it_is = carried ~= nil and carried == list[verdict.request]
   c:replace(verdict.keep_from, summary, as_it_is and verdict.request or carried)
 
@@ -162,7 +175,7 @@ function History:replace(verdict, words)
     new[#new + 1] = list[i]
   end
   self.list = new
-  self.version = self.version + 1
+  self:note_change(front + 1)
   return {
     before = before,
     after = c:used(),
@@ -178,7 +191,7 @@ function History:reset(list)
   c:truncate(0)
   c:append(list)
   self.list = list
-  self.version = self.version + 1
+  self:note_change(1)
 end
 
 --
@@ -195,6 +208,36 @@ end
 
 function History:used()
   return (self.conversation:used())
+end
+
+---Tokens of the next prompt by the sizes of its messages alone.
+function History:sum()
+  local c = self.conversation
+  return c:calibration().fixed + (#c > 0 and c:estimate(1, #c) or 0)
+end
+
+---Was the newest message answered to a prompt that was counted?
+function History:ends_counted()
+  local last = self.list[#self.list]
+  local _, source = self.conversation:used()
+  return last ~= nil and shape.role(last) == "assistant" and source == "anchor"
+end
+
+-- The newest message with a usage of its own that is not of an earlier list.
+local function newest_counted(self)
+  local _, source = self.conversation:used()
+  for i = #self.list, source == "anchor" and 1 or #self.list + 1, -1 do
+    if present(self.list[i].usage) ~= nil then
+      return i
+    end
+  end
+  return 0
+end
+
+---Tokens of the messages that no provider has counted yet.
+function History:uncounted()
+  local first, n = newest_counted(self) + 1, #self.list
+  return first <= n and self.conversation:estimate(first, n) or 0
 end
 
 function History:size(i)
@@ -255,18 +298,23 @@ function History:slice(first, last)
   return messages
 end
 
----The longest text that `make(bytes)` gives whose message costs at most so many tokens.
-function History:text_within(make, tokens)
+---Tokens of a summary.
+function History:summary_size(prose, facts)
+  return self:size_of { role = "user", content = summaries.content(prose, facts) }
+end
+
+---The longest summary that `make(bytes)` gives, prose and facts, that costs at most so many tokens.
+function History:summary_within(make, tokens)
   local bytes = tokens * 4
-  local words = make(bytes)
+  local prose, facts = make(bytes)
   for _ = 1, TRIES do
-    if self:size_of { role = "user", content = request.summary_content(words) } <= tokens then
+    if self:summary_size(prose, facts) <= tokens then
       break
     end
-    bytes = math.floor(math.min(bytes, #words) * 0.75)
-    words = make(bytes)
+    bytes = math.floor(math.min(bytes, #prose + #facts) * 0.75)
+    prose, facts = make(bytes)
   end
-  return words
+  return prose, facts
 end
 
 --

@@ -1,6 +1,6 @@
 ---Is what the summariser answered a summary?
 local present = require "compaction.present"
-local request = require "compaction.request"
+local summary = require "compaction.summary"
 
 -- Finish reasons of answers that were cut off, and of those that are calls.
 local CUT_OFF =
@@ -53,7 +53,7 @@ function M.judge(reply, earlier)
     return nil, type(thought) == "string" and thought:find "%S" and "reasoning_only" or "empty"
   end
   words = words:gsub("^%s+", ""):gsub("%s+$", "")
-  local nested = words:find(request.HEADER:sub(1, -3), 1, true)
+  local nested = words:find(summary.HEADER:sub(1, -3), 1, true)
     or earlier and #earlier >= NESTED_BYTES and #words > #earlier and words:find(earlier, 1, true)
   if nested then
     return nil, "nested"

@@ -3,6 +3,7 @@
 local core = require "compaction.core"
 local present = require "compaction.present"
 local shape = require "compaction.shape"
+local summary = require "compaction.summary"
 local text = require "compaction.text"
 
 -- Tokens for the words around the conversation.
@@ -11,6 +12,8 @@ local OVERHEAD = 100
 local CAUTION = 1.1
 -- With less of the conversation in a chunk, a summary would be made of its own instructions.
 local LEAST_CHUNK = 100
+-- Of the summariser's window, for the summary that it writes and for the one that it is given.
+local SUMMARY_OF_WINDOW = 0.25
 
 local M = {}
 
@@ -139,31 +142,13 @@ function M.render(messages, first, last, bytes)
   local segments, names, earlier = {}, {}, {}
   for i = first, last do
     if shape.is_summary(messages[i]) then
-      earlier[#earlier + 1] = M.summary_text(messages[i])
+      earlier[#earlier + 1] = (summary.read(messages[i]))
     else
       local segment = render_message(messages[i], names, bytes)
       segments[#segments + 1] = segment ~= "" and segment or nil
     end
   end
   return segments, earlier[1] and table.concat(earlier, "\n\n") or nil
-end
-
---
--- Summaries
---
-
-local HEADER = "[Summary of the conversation before this point]\n\n"
-M.HEADER = HEADER
-
----The content of the message that a summary becomes.
-function M.summary_content(summary)
-  return HEADER .. summary
-end
-
----… and the summary of such a message.
-function M.summary_text(message)
-  local content = shape.text(message)
-  return content:sub(1, #HEADER) == HEADER and content:sub(#HEADER + 1) or content
 end
 
 --
@@ -211,19 +196,25 @@ local function user_prompt(instructions)
 end
 
 ---Plan the requests of a job. `sizing` = { limit, summary, family, scale, instructions, result_bytes }: the
----summariser's window, the longest summary, and how to count. nil where its window is too small.
+---summariser's window, the longest summary, and how to count. nil where its window is too small. In a
+---small window a shorter summary is asked for, and an earlier one that leaves no room is read in chunks.
 function M.plan(messages, first, last, sizing)
   local segments, earlier = M.render(messages, first, last, sizing.result_bytes)
   local user = user_prompt(sizing.instructions)
-  local prompts = tokens(core.SYSTEM_PROMPT, sizing) + tokens(user, sizing) + OVERHEAD
+  local window = sizing.limit - tokens(core.SYSTEM_PROMPT, sizing) - tokens(user, sizing) - OVERHEAD
+  local max_tokens = math.min(sizing.summary, math.floor(window * SUMMARY_OF_WINDOW))
+  local reserved = math.ceil(max_tokens * CAUTION)
+  if earlier and tokens(earlier, sizing) > math.max(reserved, window * SUMMARY_OF_WINDOW) then
+    table.insert(segments, 1, "[summary so far]\n" .. earlier)
+    earlier = nil
+  end
   local whole = 0
   for _, segment in ipairs(segments) do
     whole = whole + tokens(segment, sizing) + 1
   end
-  local summary = math.ceil(sizing.summary * CAUTION)
-  local room = sizing.limit - prompts - summary - (earlier and tokens(earlier, sizing) or 0)
+  local room = window - reserved - (earlier and tokens(earlier, sizing) or 0)
   if whole > room then -- chunks after the first carry the summary so far
-    room = math.min(room, sizing.limit - prompts - 2 * summary)
+    room = math.min(room, window - 2 * reserved)
   end
   if room < LEAST_CHUNK then
     return nil
@@ -232,7 +223,7 @@ function M.plan(messages, first, last, sizing)
   if #chunks == 0 then
     chunks[1] = {}
   end
-  return { chunks = chunks, earlier = earlier, user = user, max_tokens = sizing.summary }
+  return { chunks = chunks, earlier = earlier, user = user, max_tokens = max_tokens }
 end
 
 ---Request number `chunk` of a plan, with the summary so far: { system, messages, user, max_tokens, chunk, chunks }.

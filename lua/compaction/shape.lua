@@ -30,9 +30,9 @@ function M.is_summary(message)
   return mark ~= nil and present(mark.kept) ~= nil
 end
 
----Did a user ask it? What a compaction put in is never asked.
+---Did a user ask it? A summary is never asked; a request that was cut still is.
 function M.is_request(message)
-  return present(message.role) == "user" and M.mark(message) == nil
+  return present(message.role) == "user" and not M.is_summary(message)
 end
 
 ---The parts of its content, whichever field holds them; nil where it is a string or absent.

@@ -1,13 +1,17 @@
 ---A message made smaller: a copy whose longest parts are cut. The original is not touched.
+local facts = require "compaction.facts"
 local present = require "compaction.present"
 local request = require "compaction.request"
 local shape = require "compaction.shape"
+local summary = require "compaction.summary"
 local text = require "compaction.text"
 
 -- Of a text that is cut, this much stays, so that one can tell what it was.
 local LEAST_BYTES = 24
 -- An attachment counts as 1,500 tokens of 3.5 bytes.
 local MEDIA_BYTES = 5250
+-- What a cut message said is remembered in its mark, which is not sent.
+local MARK_BYTES = 1000
 
 local M = {}
 
@@ -97,9 +101,32 @@ local function forget_output(usage)
   return usage
 end
 
+-- The facts of a message that is about to lose some of its text.
+local function facts_of(message)
+  local words = facts.render(facts.of { message }, MARK_BYTES)
+  return words ~= "" and words or nil
+end
+
+-- A summary loses prose and facts alike, and stays one.
+local function shorten_summary(message, bytes)
+  local prose, block = summary.read(message)
+  local known = facts.new()
+  facts.parse(known, block)
+  local content = summary.content(facts.within(prose, known, math.max(#prose + #block - bytes, LEAST_BYTES)))
+  if #content >= #shape.text(message) then
+    return nil
+  end
+  local copy = shape.copy(message)
+  copy.content, copy.multi_content = content, nil
+  return copy
+end
+
 ---A copy of the message that is smaller by `bytes`, or by as much as can be; nil where nothing can be
 ---cut. Marked compaction = { version = 1, cut = true }; without `native`, which is the whole one.
 function M.shorten(message, bytes)
+  if shape.is_summary(message) then
+    return shorten_summary(message, bytes)
+  end
   local copy = deep_copy(message)
   local parts, freed = components(copy), 0
   while freed < bytes do
@@ -122,6 +149,7 @@ function M.shorten(message, bytes)
   copy.usage = forget_output(message.usage)
   copy.compaction = shape.copy(shape.mark(message) or { version = 1 })
   copy.compaction.cut = true
+  copy.compaction.facts = facts_of(message)
   return copy
 end
 
@@ -148,7 +176,7 @@ function M.prune(message, name)
   local copy = shape.copy(message)
   copy.content, copy.multi_content, copy.native = note, nil, nil
   copy.usage = forget_output(message.usage)
-  copy.compaction = { version = 1, pruned = true }
+  copy.compaction = { version = 1, pruned = true, facts = facts_of(message) }
   return copy
 end
 

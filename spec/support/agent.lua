@@ -93,7 +93,9 @@ end
 local SUMMARY_SHARE = 0.5
 local summarizers = {}
 function summarizers.good(self, request)
-  return providers.text("prose", math.floor(request.max_tokens * SUMMARY_SHARE * self.o.ratio))
+  self.summaries = self.summaries + 1
+  return ("Summary %d. "):format(self.summaries)
+    .. providers.text("prose", math.floor(request.max_tokens * SUMMARY_SHARE * self.o.ratio))
 end
 function summarizers.failing(self, request)
   self.calls = self.calls + 1
@@ -160,8 +162,10 @@ M.FAULTS = FAULTS
 
 local function new_agent(o)
   local fault = FAULTS[o.fault]
-  local self =
-    setmetatable({ o = o, fault = fault, random = random_of(o.seed), calls = 0, serial = 0 }, Agent)
+  local self = setmetatable(
+    { o = o, fault = fault, random = random_of(o.seed), calls = 0, summaries = 0, serial = 0 },
+    Agent
+  )
   o.fixed = math.floor(math.max(o.window * 0.06, 150))
   o.reserve = math.floor(o.window * (fault.reserve_share or 0))
   self.provider = providers.new {
@@ -215,7 +219,12 @@ function Agent:on_event(event)
     self.verdict = event.verdict
   elseif event.type == "applied" then
     local report = event.report
-    if report.summary or (report.steps and table.concat(report.steps, " "):find "digest") then
+    local has_summary = report.summary ~= nil
+    for _, step in ipairs(report.steps or {}) do
+      has_summary = has_summary or step.step == "digest" or step.step == "drop"
+      n.no_gain = n.no_gain + (step.after >= step.before and 1 or 0)
+    end
+    if has_summary then
       n.compactions = n.compactions + 1
     else
       n.shortened = n.shortened + 1
@@ -236,7 +245,10 @@ end
 
 -- Bytes of a message that fills about this share of the window, or of a usual one.
 function Agent:bytes(share)
-  return math.max(math.floor(math.min(self.o.window, 200000) * self.o.ratio * share * (0.3 + self.random(140) / 100)), 40)
+  return math.max(
+    math.floor(math.min(self.o.window, 200000) * self.o.ratio * share * (0.3 + self.random(140) / 100)),
+    40
+  )
 end
 
 function Agent:append(native, text, role, is_request)
@@ -366,7 +378,8 @@ function Agent:turn()
     self.pending = calls
   end
   local text = providers.text("prose", self:bytes(0.002))
-  local reasoning = self.random(2) * math.floor(math.min(self.o.window, 200000) * 0.001 * (1 + self.random(3)))
+  local reasoning = self.random(2)
+    * math.floor(math.min(self.o.window, 200000) * 0.001 * (1 + self.random(3)))
   local reply = self.provider:answer(size, text, calls, reasoning)
   self:append(reply, text, "assistant")
   return true
