@@ -235,7 +235,7 @@ describe("wrong arguments of a conversation", function()
       { "set_limit", { -1 }, "bad argument #1 to 'set_limit' (a limit is never negative)" },
       { "set_limit", { "x" }, "bad argument #1 to 'set_limit' (number expected, got string)" },
       { "set_model", { 5 }, "bad argument #1 to 'set_model' (string expected, got number)" },
-      { "set_fixed", { 5 }, "bad argument #1 to 'set_fixed' (table expected, got number)" },
+      { "set_fixed", { "5" }, "bad argument #1 to 'set_fixed' (table expected, got string)" },
       {
         "set_fixed",
         { { sytem = "x" } },

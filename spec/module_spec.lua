@@ -5,7 +5,13 @@ local interpreter = require "spec.support.interpreter"
 local read = json.read
 
 -- What is loaded when it is first asked for.
-local LAZY = { adapter = "table", fit = "function", repair = "function", overflow = "function" }
+local LAZY = {
+  adapter = "table",
+  fit = "function",
+  repair = "function",
+  overflow = "function",
+  compactor = "function",
+}
 
 local function lines(command)
   local pipe = assert(io.popen(command))

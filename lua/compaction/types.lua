@@ -427,4 +427,109 @@ function conversation:plan(budget) end
 ---@return string
 function conversation:snapshot() end
 
+---@class compaction.CompactorOptions
+---@field limit? integer the model's context window in tokens; nothing is compacted without one
+---@field model? string
+---@field summarize? fun(request: compaction.Request, done?: fun(reply, reason)): any, any asks the host's model; without it only the ladder helps
+---@field policy? fun(state): table? says whether; nil: the plan alone
+---@field shape? string messages come and go in this adapter's shape; nil: ours
+---@field on_event? fun(event: table) `event.type`: planned (verdict), chunk (chunk, chunks, request), accepted, refused (reason), applied (report), stuck (reason), policy_failed (reason)
+---@field estimator? any as of compaction.conversation
+---@field families? table
+---@field fixed? table|integer as of conversation:set_fixed
+---@field threshold? number
+---@field reserve? integer
+---@field keep? integer
+---@field summary? integer
+---@field min_gain? integer
+---@field summarizer_limit? integer tokens; the limit
+---@field instructions? string what a summary should heed besides
+---@field result_bytes? integer of a tool result or a call's arguments in a summarising request; longer ones are cut in their middle; 16,000
+---@field patterns? table as of compaction.overflow
+
+---What to send to the summariser: no tools are needed, and it fits its window.
+---@class compaction.Request
+---@field system string
+---@field messages compaction.Message[] one user message: the conversation as text, media as notes
+---@field user string the prompt behind it
+---@field max_tokens integer
+---@field chunk integer
+---@field chunks integer
+
+---One conversation kept inside its window.
+---@class compaction.Compactor
+local compactor = {}
+
+---A compactor. Wrong options raise, with their place.
+---@param options? compaction.CompactorOptions
+---@return compaction.Compactor
+function compaction.compactor(options) end
+
+---Append one message or a list, all of it or nothing. Each is read once.
+---@param message_or_list table
+---@return integer count of messages
+function compactor:append(message_or_list) end
+
+---What to send: a new list. Kept messages are the tables that came in.
+---@return table[]
+function compactor:messages() end
+
+---@return integer tokens of the next prompt
+---@return "anchor"|"estimate"
+function compactor:used() end
+
+---What to do now: a verdict of the plan, or of the policy ("prune" with `indexes`). `policy_error`: the policy
+---failed, and the plan alone speaks. `no_progress`: two compactions freed nothing.
+---@param options? { force: boolean } a user asked for it
+---@return compaction.Verdict
+function compactor:decide(options) end
+
+---A job for a host that asks its model itself: `job.request` is what to send, `before` and `after` are tokens.
+---@param options? { force: boolean, instructions: string }
+---@return table? job
+---@return string? reason
+function compactor:prepare(options) end
+
+---Judge the reply and put the summary in. nil and a reason: nothing has changed; "chunk": taken, send the new
+---`job.request`. Reasons: empty, reasoning_only, tool_call, truncated, withheld, nested, not_a_reply, not_smaller,
+---too_long, changed.
+---@param job table
+---@param reply string|table `{ content, reasoning_content, tool_calls, finish_reason, usage }`
+---@return true?
+---@return table|string report `{ before, after, dropped, kept, summary, first, behind }`, or the reason
+function compactor:apply(job, reply) end
+
+---Carry out what decide says. Where the model does not help and the next request would not fit, steps that need
+---none follow: old results become placeholders, large messages are cut, the old part is told by its facts, the
+---oldest go. `report.steps` names them; `first` is the first index that changed, `behind` the tokens from there on
+---that a provider's cache no longer holds.
+---@param callback? fun(ok: true?, outcome: table|string) then summarize(request, done) is called, and done counts once
+---@param options? { force: boolean, instructions: string }
+---@return true?
+---@return table|string report or reason
+function compactor:compact(callback, options) end
+
+---Learn from a provider's refusal of the messages as they are.
+---@param error any as of compaction.overflow
+---@param status? integer
+---@return { action: "compact"|"lower_output"|"shrink_item"|"repair"|"wait"|"none", reason: string, limit?: integer, actual?: integer, output?: integer, item?: integer }
+function compactor:overflowed(error, status) end
+
+---Repair the list in place; the report of compaction.repair.
+---@return table
+function compactor:repair() end
+
+---The next request goes to this model.
+---@param name string
+---@param limit? integer
+function compactor:set_model(name, limit) end
+
+---Another policy from now on; nil: the plan alone.
+---@param policy? fun(state): table?
+function compactor:set_policy(policy) end
+
+---Numbers to show.
+---@return { used: integer, source: string, limit?: integer, fraction?: number, model?: string, count: integer, pending: integer, busy: boolean, compactions: integer, last?: table }
+function compactor:state() end
+
 return compaction
