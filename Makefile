@@ -27,7 +27,7 @@ BINDING_OBJECTS = $(BINDING:src/%.c=$(TREE)/%.o)
 LIBRARY = $(BUILD)/libcompaction.a
 LIB_FLAGS := $(if $(filter Darwin,$(shell uname)),-bundle -undefined dynamic_lookup,-shared)
 
-.PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench accuracy fuzz nvim asan install clean
+.PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench simulate accuracy fuzz nvim asan install clean
 
 build: check-lua
 	@$(MAKE) --no-print-directory $(MODULE)
@@ -117,6 +117,17 @@ bench: lib
 	  LUA_PATH='./lua/?.lua;./lua/?/init.lua;./spec/bench/?.lua;;' \
 	  LUA_CPATH="./$(BUILD)/$$($$lua -e 'io.write(_VERSION:match "%d%.%d")')/?.so;;" \
 	  $$lua spec/bench/$$bench.lua || exit 1; done; done
+
+# An agent against a simulated provider; TURNS of each scenario, shared by two processes.
+TURNS ?= 2000
+simulate:
+	@sh .ci/need.sh demo lua5.4
+	@$(MAKE) --no-print-directory --silent build LUA=lua5.4
+	@echo "fault              window wire      ratio  requests  over refused compacts of oracle kept  complaints"
+	@export LUA_PATH='./lua/?.lua;./lua/?/init.lua;;' LUA_CPATH='./$(BUILD)/5.4/?.so;;'; status=0; \
+	  lua5.4 spec/simulate/table.lua $(TURNS) 2 2 >$(BUILD)/simulated & \
+	  lua5.4 spec/simulate/table.lua $(TURNS) 1 2 || status=1; wait $$! || status=1; \
+	  cat $(BUILD)/simulated; exit $$status
 
 C_FILES := $(wildcard src/*.[ch] spec/c/*.c spec/bench/*.c spec/fuzz/*.c)
 STYLUA := $(firstword $(wildcard build/tools/node_modules/.bin/stylua) $(shell command -v stylua))

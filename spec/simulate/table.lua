@@ -1,0 +1,64 @@
+-- The agent of spec/support against its simulated provider, scenario by scenario; one line for each fault and
+-- window. table.lua TURNS PART PARTS: every PARTS-th scenario, so that several processes share the work.
+-- Wires and ratios take turns, so that each meets each window and fault in some scenario.
+package.path = "./?.lua;" .. package.path
+local agent = require "spec.support.agent"
+
+local turns, part, parts = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
+
+local WINDOWS = { 4096, 8192, 32768, 200000, 1000000 }
+local RATIOS = { 2, 3, 4, 5 }
+local WIRES = { "openai", "responses", "anthropic", "gemini", "bedrock" }
+-- Requests over the window that are counted apart.
+local ALLOWED = { clips = 5, no_usage = 1, smaller = 2, smaller_untold = 4 }
+
+local faults = {}
+for fault in pairs(agent.FAULTS) do
+  faults[#faults + 1] = fault
+end
+table.sort(faults)
+
+local function allowed_over(fault, window)
+  local spared = fault == "switch" and math.floor(turns / 400) or ALLOWED[fault] or 0
+  if window <= 4096 or fault == "dense" then
+    spared = spared + math.ceil(turns / 2000)
+  end
+  return spared
+end
+
+local FORMAT = "%-16s %8d %-10s %4.1f  %8d %5d %7d %8d %8.2f %5.2f  %s"
+local broken = 0
+for k = part, #faults * #WINDOWS * #WIRES, parts do
+  local fault = faults[(k - 1) % #faults + 1]
+  local window = WINDOWS[math.floor((k - 1) / #faults) % #WINDOWS + 1]
+  local wire = WIRES[math.floor((k - 1) / (#faults * #WINDOWS)) + 1]
+  local ratio = RATIOS[k % #RATIOS + 1]
+  local n = agent.run { window = window, ratio = ratio, wire = wire, fault = fault, turns = turns, seed = k }
+  local complaints = {}
+  for _, name in ipairs { "unrecovered", "broken", "lost", "idle", "no_gain" } do
+    complaints[#complaints + 1] = n[name] > 0 and name .. " " .. n[name] or nil
+  end
+  if n.over > allowed_over(fault, window) then
+    complaints[#complaints + 1] = "over"
+  end
+  if n.dead then
+    complaints[#complaints + 1] = "dead at turn " .. n.dead
+  end
+  broken = broken + (#complaints > 0 and 1 or 0)
+  print(
+    FORMAT:format(
+      fault,
+      window,
+      wire,
+      ratio,
+      n.requests,
+      n.over,
+      n.refused,
+      n.compactions,
+      n.compactions / math.max(n.oracle, 1),
+      n.average_kept,
+      table.concat(complaints, ", ")
+    )
+  )
+end
+os.exit(broken == 0)
