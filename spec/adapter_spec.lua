@@ -1245,3 +1245,16 @@ describe("usage", function()
     end, "bad argument #1 to 'usage' (usage: table expected, got number)")
   end)
 end)
+
+describe("a total that is smaller than the answer", function()
+  it("gives no negative number", function()
+    local usage = adapter.openai.usage {
+      completion_tokens = 5,
+      total_tokens = 10,
+      completion_tokens_details = { reasoning_tokens = 8 },
+    }
+    assert.equal(0, usage.input_tokens)
+    assert.equal(13, usage.output_tokens)
+    assert.is_string(usage.suspect)
+  end)
+end)

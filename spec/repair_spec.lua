@@ -730,3 +730,18 @@ describe("fit", function()
     end
   end)
 end)
+
+describe("a summary in a list to fit", function()
+  it("is no request: it is not carried over", function()
+    local filler = ("word "):rep(200)
+    local list = { { role = "user", content = "What was before.", compaction = { version = 1, kept = 4 } } }
+    for i = 2, 6 do
+      list[i] = { role = "assistant", content = filler .. i }
+    end
+    local out = assert(compaction.fit(list, 600, { gap = false }))
+    assert.equal(list[#list], out[#out])
+    for _, message in ipairs(out) do
+      assert.are_not.equal(list[1], message)
+    end
+  end)
+end)
