@@ -11,6 +11,7 @@ local LAZY = {
   repair = "function",
   overflow = "function",
   compactor = "function",
+  policy = "table",
 }
 
 local function lines(command)

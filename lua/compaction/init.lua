@@ -9,6 +9,7 @@ local LAZY = {
   repair = { "compaction.repair", "repair" },
   overflow = { "compaction.overflow" },
   compactor = { "compaction.compactor" },
+  policy = { "compaction.policy" },
 }
 
 local M = {

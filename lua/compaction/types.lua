@@ -61,6 +61,7 @@ error "compaction.types describes the module, it is not to be loaded"
 ---@field _VERSION string "compaction X.Y.Z"
 ---@field DEFAULT_THRESHOLD number 0.9: the fraction of the window at which to compact
 ---@field adapter compaction.Adapters
+---@field policy compaction.Policies
 ---@field SYSTEM_PROMPT string system prompt for the summarising request
 ---@field FAMILIES compaction.Family[] the known families of tokenizers, "unknown" last
 ---@field USER_PROMPT string what to ask after the conversation in that request
@@ -446,6 +447,14 @@ function conversation:snapshot() end
 ---@field instructions? string what a summary should heed besides
 ---@field result_bytes? integer of a tool result or a call's arguments in a summarising request; longer ones are cut in their middle; 16,000
 ---@field patterns? table as of compaction.overflow
+
+---Ready-made policies; each is a policy, and makes another of options.
+---@class compaction.Policies
+---@field threshold fun(options: { threshold: number }): function compact beyond a share of the window; 0.9
+---@field turns fun(options: { turns: integer }): function compact beyond so many turns; 20
+---@field prune_tool_results fun(options: { keep: integer, protect: string[], min_gain: number }): function placeholders for all results but the newest `keep` (5) and those of protected tools, where that frees a share of the window; 0.05
+---@field default fun(options: table): function prune where that is cheap, else threshold
+---@field first fun(policies: function[]): function the first opinion
 
 ---What to send to the summariser: no tools are needed, and it fits its window.
 ---@class compaction.Request

@@ -1,10 +1,14 @@
 ---Policies: pure functions from a state to a decision, or nil for "no opinion". They say whether; the
----plan says where.
+---plan says where. The ready-made ones are policies with their defaults, and make others of options:
+---`policy.turns` and `policy.turns { turns = 8 }`.
+local core = require "compaction.core"
+local options_of = require "compaction.options"
 local present = require "compaction.present"
 local shape = require "compaction.shape"
 
 local M = {}
 
+local STATE = "compaction.State"
 local ACTIONS = { none = true, compact = true, prune = true, defer = true }
 
 local function read_only()
@@ -43,7 +47,23 @@ function M.state(history, verdict, plan)
     end
     return turn
   end
-  return setmetatable({}, { __index = fields, __newindex = read_only })
+  return setmetatable({}, { __index = fields, __newindex = read_only, __name = STATE })
+end
+
+local function is_state(value)
+  local meta = type(value) == "table" and getmetatable(value)
+  return type(meta) == "table" and meta.__name == STATE
+end
+
+-- A ready-made policy: called with a state it decides, called with options it makes another.
+local function ready(name, known, make)
+  local default = make {}
+  M[name] = function(given)
+    if is_state(given) then
+      return default(given)
+    end
+    return make(options_of(name, 1, given, known))
+  end
 end
 
 local function check_indexes(indexes, count)
@@ -88,5 +108,78 @@ function M.ask(policy, state)
   end
   return decision
 end
+
+---The first opinion of several policies.
+function M.first(policies)
+  return function(state)
+    for _, policy in ipairs(policies) do
+      local decision = policy(state)
+      if present(decision) ~= nil then
+        return decision
+      end
+    end
+  end
+end
+
+-- Compact beyond a share of the window.
+ready("threshold", { threshold = "number" }, function(o)
+  local threshold = o.threshold or core.DEFAULT_THRESHOLD
+  return function(state)
+    if state.fraction > threshold then
+      return { action = "compact", reason = "threshold" }
+    end
+  end
+end)
+
+-- Compact when more than so many turns are in the list.
+ready("turns", { turns = "tokens" }, function(o)
+  local most = o.turns or 20
+  return function(state)
+    if state.turn(state.count) > most then
+      return { action = "compact", reason = "turns" }
+    end
+  end
+end)
+
+-- Tokens of a placeholder.
+local PLACEHOLDER = 25
+
+-- Prune all results but the newest `keep` and those of protected tools, where that frees a share of the window.
+ready("prune_tool_results", { keep = "tokens", protect = "table", min_gain = "number" }, function(o)
+  local keep, protected = o.keep or 5, {}
+  for _, name in ipairs(o.protect or {}) do
+    protected[name] = true
+  end
+  return function(state)
+    local indexes, gain, newer = {}, 0, 0
+    for i = state.count, 1, -1 do
+      if state.role(i) == "tool" then
+        newer = newer + 1
+        local freed = state.size(i) - PLACEHOLDER
+        if newer > keep and freed > 0 and not protected[state.tool(i) or ""] then
+          table.insert(indexes, 1, i)
+          gain = gain + freed
+        end
+      end
+    end
+    if gain > 0 and gain >= (o.min_gain or 0.05) * (state.limit or 0) then
+      return { action = "prune", indexes = indexes, reason = "old_results" }
+    end
+  end
+end)
+
+-- Prune when that is cheap, else the threshold.
+ready(
+  "default",
+  { threshold = "number", keep = "tokens", protect = "table", min_gain = "number" },
+  function(o)
+    local threshold = M.threshold { threshold = o.threshold }
+    local prune = M.prune_tool_results { keep = o.keep, protect = o.protect, min_gain = o.min_gain or 0.2 }
+    return function(state)
+      local opinion = threshold(state)
+      return opinion and (prune(state) or opinion)
+    end
+  end
+)
 
 return M

@@ -1,0 +1,91 @@
+local compaction = require "compaction"
+local policy = compaction.policy
+
+local LONG = ("one two three "):rep(300)
+
+local function chat_of(given, turns)
+  local chat = compaction.compactor {
+    limit = 20000,
+    summarizer_limit = 100000,
+    policy = given,
+    summarize = function()
+      return "All went well."
+    end,
+  }
+  for i = 1, turns do
+    chat:append { role = "user", content = "Request " .. i }
+    chat:append {
+      role = "assistant",
+      tool_calls = {
+        { id = "c" .. i, ["function"] = { name = i % 2 == 0 and "even" or "odd", arguments = "{}" } },
+      },
+    }
+    chat:append { role = "tool", tool_call_id = "c" .. i, content = LONG }
+  end
+  return chat
+end
+
+local function contents(chat)
+  local list = {}
+  for i, message in ipairs(chat:messages()) do
+    list[i] = message.content or ""
+  end
+  return list
+end
+
+describe("a policy", function()
+  it("of threshold compacts beyond a share of the window", function()
+    assert.equal("none", chat_of(policy.threshold, 10):decide().action)
+    local verdict = chat_of(policy.threshold { threshold = 0.3 }, 10):decide()
+    assert.same({ "compact", "threshold" }, { verdict.action, verdict.reason })
+  end)
+
+  it("of turns compacts beyond so many", function()
+    assert.equal("none", chat_of(policy.turns, 10):decide().action)
+    assert.equal("turns", chat_of(policy.turns { turns = 9 }, 10):decide().reason)
+  end)
+
+  it("prunes old results but for protected tools, and twice changes nothing", function()
+    local chat = chat_of(policy.prune_tool_results { keep = 2, protect = { "even" } }, 10)
+    assert.equal("prune", chat:decide().action)
+    local ok, report = chat:compact()
+    assert.is_true(ok)
+    assert.equal(3, report.first)
+    local once = contents(chat)
+    for i = 1, 10 do
+      local whole = i % 2 == 0 or i > 8
+      assert.equal(whole, once[3 * i] == LONG)
+    end
+    assert.equal("none", chat:decide().action)
+    chat:compact()
+    assert.same(once, contents(chat))
+  end)
+
+  it("by default prunes where that is cheap, else compacts", function()
+    assert.equal("none", chat_of(policy.default, 5):decide().action)
+    assert.equal("prune", chat_of(policy.default, 20):decide().action)
+    assert.equal("compact", chat_of(policy.default { keep = 100 }, 20):decide().action)
+  end)
+
+  it("is the first opinion of several", function()
+    local asked = {}
+    local function opinion(name, decision)
+      return function()
+        asked[#asked + 1] = name
+        return decision
+      end
+    end
+    local chat = chat_of(
+      policy.first { opinion "a", opinion("b", { action = "compact", reason = "b" }), opinion "c" },
+      10
+    )
+    assert.equal("b", chat:decide().reason)
+    assert.same({ "a", "b" }, asked)
+  end)
+
+  it("names wrong options", function()
+    local ok, message = pcall(policy.turns, { trns = 5 })
+    assert.is_false(ok)
+    assert.truthy(message:find("bad argument #1 to 'turns' (unknown option 'trns'", 1, true))
+  end)
+end)
