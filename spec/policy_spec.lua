@@ -83,6 +83,29 @@ describe("a policy", function()
     assert.same({ "a", "b" }, asked)
   end)
 
+  it("can be tried on a recorded conversation, which stays as it is", function()
+    local messages = {}
+    for i = 1, 40 do
+      messages[2 * i - 1] = { role = "user", content = "Request " .. i .. LONG }
+      messages[2 * i] = { role = "assistant", content = "Yes." }
+    end
+    local decisions = policy.simulate(policy.threshold { threshold = 0.5 }, messages, { limit = 20000 })
+    assert.equal(40, #decisions)
+    local compactions = 0
+    for i, decision in ipairs(decisions) do
+      assert.equal(2 * i, decision.index)
+      if decision.action == "compact" then
+        compactions = compactions + 1
+        assert.is_true(decision.after < decision.used)
+      else
+        assert.equal(decision.used, decision.after)
+      end
+    end
+    assert.is_true(compactions >= 2)
+    assert.equal(80, #messages)
+    assert.is_nil(messages[1].compaction)
+  end)
+
   it("names wrong options", function()
     local ok, message = pcall(policy.turns, { trns = 5 })
     assert.is_false(ok)

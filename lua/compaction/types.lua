@@ -455,6 +455,7 @@ function conversation:snapshot() end
 ---@field prune_tool_results fun(options: { keep: integer, protect: string[], min_gain: number }): function placeholders for all results but the newest `keep` (5) and those of protected tools, where that frees a share of the window; 0.05
 ---@field default fun(options: table): function prune where that is cheap, else threshold
 ---@field first fun(policies: function[]): function the first opinion
+---@field simulate fun(policy: function, messages: table[], options: compaction.CompactorOptions): { index: integer, action: string, reason: string, used: integer, after: integer, limit?: integer, policy_error?: string }[] what it would have decided before each assistant message (in our shape)
 
 ---What to send to the summariser: no tools are needed, and it fits its window.
 ---@class compaction.Request

@@ -182,4 +182,42 @@ ready(
   end
 )
 
+-- Summaries as long as half of what is asked for, each another one.
+local function stand_ins()
+  local n = 0
+  return function(request)
+    n = n + 1
+    return ("Summary %d. "):format(n) .. ("word "):rep(math.max(math.floor(request.max_tokens / 2), 1))
+  end
+end
+
+---What a policy would have decided before each assistant message of a recorded conversation, carried out with a
+---stand-in for the summary. `options` are those of compaction.compactor.
+function M.simulate(policy, messages, options)
+  local o = { summarize = stand_ins(), policy = policy }
+  for key, value in pairs(options or {}) do
+    o[key] = value
+  end
+  local chat = require "compaction.compactor"(o)
+  local decisions = {}
+  for i, message in ipairs(messages) do
+    if present(message.role) == "assistant" then
+      local verdict = chat:decide()
+      local decision = {
+        index = i,
+        action = verdict.action,
+        reason = verdict.reason,
+        used = verdict.used,
+        limit = verdict.limit,
+        policy_error = verdict.policy_error,
+      }
+      chat:compact()
+      decision.after = chat:used()
+      decisions[#decisions + 1] = decision
+    end
+    chat:append(message)
+  end
+  return decisions
+end
+
 return M
