@@ -268,10 +268,30 @@ local function set_chunk(job, chunk)
   job.chunk = chunk
 end
 
+-- Facts of the range. While nothing is compacted ranges only grow; what was read is not read again.
+local function facts_of_range(self, first, last)
+  local history, read = self.history, self.read
+  if
+    read == nil
+    or read.version ~= history.version
+    or read.first ~= first
+    or read.last > last
+    or read.newest ~= history:message(read.last)
+  then
+    read = { version = history.version, first = first, last = first - 1, facts = facts.new() }
+    self.read = read
+  end
+  for i = read.last + 1, last do
+    facts.read(read.facts, history:message(i))
+  end
+  read.last, read.newest = last, history:message(last)
+  return read.facts
+end
+
 -- Facts of the range within their part of the summary, and what they cost there.
 local function facts_beside(self, verdict)
   local history = self.history
-  local known = facts.of(history:slice(verdict.first, verdict.last))
+  local known = facts_of_range(self, verdict.first, verdict.last)
   local bare = history:summary_size ""
   local _, words = history:summary_within(function(bytes)
     return "", facts.render(known, bytes)
