@@ -10,17 +10,21 @@ local history_of = require "compaction.history"
 local ladder = require "compaction.ladder"
 local options_of = require "compaction.options"
 local overflow = require "compaction.overflow"
-local policies = require "compaction.policy"
+local ask = require "compaction.policy.ask"
+local state_of = require "compaction.policy.state"
 local present = require "compaction.present"
 local raise = require "compaction.raise"
 local repair = require "compaction.repair"
 local replies = require "compaction.reply"
 local request = require "compaction.request"
+local shape = require "compaction.shape"
 
 -- A prompt is too large for sure beyond this share of what the reserve leaves: sizes are estimates,
--- and what no provider has counted yet may be a tenth more.
+-- and what no provider has counted yet may be a tenth more, or as much more as lately some was. Of
+-- messages that fill less than this part of the window, overheads tell more than texts.
 local CERTAIN = 0.97
-local DOUBT = 0.1
+local DOUBT, MOST_DOUBT, DOUBT_FADES = 0.1, 1, 0.98
+local TELLING = 0.005
 -- A refusal without numbers says that the window is smaller than what was sent, by some percent.
 local UNTOLD = 0.97
 -- A reply is over the cap when it is longer than asked for by more than counts may differ.
@@ -133,7 +137,7 @@ local function must_shrink(self)
     return self.refused
   end
   local used, room = self.history:used(), input_limit(self)
-  return used > CERTAIN * room or used + DOUBT * self.history:uncounted() > room
+  return used > CERTAIN * room or used + self.doubt * self.history:uncounted() > room
 end
 
 --
@@ -206,29 +210,25 @@ end
 
 -- What the host's policy says of it, where it has an opinion.
 local function ask_policy(self, verdict)
-  local opinion, reason = policies.ask(
+  local opinion, reason = ask(
     self.policy,
-    policies.state(self.history, verdict, function(changes)
+    state_of.new(self.history, verdict, function(changes)
       return plan(self, changes)
     end)
   )
   if reason then
     return policy_failed(self, verdict, reason)
-  elseif opinion == nil or opinion.action == verdict.action then
-    if opinion and opinion.reason and verdict.action == "compact" then
-      verdict.reason = opinion.reason
-    end
-    if opinion and opinion.action == "prune" then
-      verdict.indexes = opinion.indexes
-    end
+  elseif opinion == nil then
     return verdict
   elseif opinion.action == "compact" then
-    local forced = plan(self, { force = "keep" })
-    forced.reason = forced.action == "compact" and opinion.reason or forced.reason
-    return forced
+    if verdict.action == "none" and verdict.reason ~= "paused" then
+      verdict = plan(self, { force = "keep" })
+    end
+    verdict.reason = verdict.action == "compact" and opinion.reason or verdict.reason
+    return verdict
   end
-  verdict.action, verdict.reason, verdict.indexes =
-    opinion.action, opinion.reason or "policy", opinion.indexes
+  verdict.action, verdict.reason = opinion.action, opinion.reason or "policy"
+  verdict.indexes, verdict.media = opinion.indexes, opinion.media
   return verdict
 end
 
@@ -387,6 +387,34 @@ local function applied(self, report)
   return shrunk(self, report)
 end
 
+-- What the ladder needs to know; sizes in sums of messages, which a reported prompt may well exceed.
+local function ladder_job(self, verdict)
+  local history = self.history
+  local unit = self.excess and 1 or math.max(history:used() / math.max(history:sum(), 1), 1)
+  local trigger = math.floor(math.min(verdict.trigger, CERTAIN * input_limit(self)) / unit)
+  local room = math.max(history:room(trigger), 0)
+  return {
+    goal = math.floor(trigger - room * FREE),
+    trigger = trigger,
+    room = room,
+    min_gain = least_gain(self),
+    doubt = self.doubt,
+    plan = function(changes)
+      return plan(self, changes)
+    end,
+  }
+end
+
+-- A huge message that no provider has counted yet is cut where it leaves little room beside the summary: the next
+-- prompt would soon be over the trigger again, and then all of it would go.
+local function leave_room(self, verdict, uncounted)
+  local history, job = self.history, ladder_job(self, verdict)
+  local i = history:largest(history:count() - uncounted + 1)
+  if i and history:size(i) > job.room / 2 then
+    ladder.cut_item(history, i, job)
+  end
+end
+
 ---Judge the summariser's reply, and put the summary in. `nil, "chunk"`: it was taken, and job.request is the
 ---next one to send. Any other `nil, reason`: nothing has changed.
 function Compactor:apply(job, reply)
@@ -407,29 +435,16 @@ function Compactor:apply(job, reply)
     return nil, "chunk"
   end
   job.done = true
-  return applied(self, history:replace(job.verdict, words, job.facts))
+  local uncounted = history:count() - math.max(history:first_uncounted(), job.keep_from) + 1
+  local report = history:replace(job.verdict, words, job.facts)
+  leave_room(self, job.verdict, uncounted)
+  report.after = history:used()
+  return applied(self, report)
 end
 
 --
 -- Carrying it out
 --
-
--- What the ladder needs to know; sizes in sums of messages, which a reported prompt may well exceed.
-local function ladder_job(self, verdict)
-  local history = self.history
-  local unit = self.excess and 1 or math.max(history:used() / math.max(history:sum(), 1), 1)
-  local trigger = math.floor(math.min(verdict.trigger, CERTAIN * input_limit(self)) / unit)
-  local room = math.max(history:room(trigger), 0)
-  return {
-    goal = math.floor(trigger - room * FREE),
-    trigger = trigger,
-    room = room,
-    min_gain = least_gain(self),
-    plan = function(changes)
-      return plan(self, changes)
-    end,
-  }
-end
 
 -- Without a model: its steps made it smaller, or nothing can.
 local function without_model(self, run, verdict, reason)
@@ -458,7 +473,7 @@ end
 local function carry_out_prune(self, verdict)
   local history = self.history
   local before = history:used()
-  if not ladder.prune(history, verdict.indexes) then
+  if not ladder.prune(history, verdict.indexes, verdict.media) then
     return nil, "nothing_to_prune"
   end
   return shrunk(self, {
@@ -467,6 +482,17 @@ local function carry_out_prune(self, verdict)
     steps = { { step = "prune", before = before, after = history:used() } },
     reason = verdict.reason,
   })
+end
+
+-- What the policy wanted to be pruned; and what the plan says where that was not enough, else nil.
+local function prune_first(self, verdict)
+  local ok, outcome = carry_out_prune(self, verdict)
+  local next_verdict = plan(self)
+  if next_verdict.action == "compact" or next_verdict.action == "stuck" then
+    emit(self, { type = "planned", verdict = next_verdict })
+    return next_verdict, ok, outcome
+  end
+  return nil, ok, outcome
 end
 
 -- The summariser did not help. Where the next request would not fit, what needs no model does.
@@ -540,32 +566,42 @@ local function summarize_now(self, job)
   end
 end
 
+-- Whatever raises on the way (the host's summarize, on_event, callback), it is not busy afterwards.
 local function summarize_later(self, job, callback)
-  self.busy = true
   announce(self, job)
+  self.busy = true
   local answered = false
-  self.summarize(job.request, function(reply, reason)
+  local ok, err = pcall(self.summarize, job.request, function(reply, reason)
     if answered then
       return
     end
-    answered = true
+    answered, self.busy = true, false
     local next_job, ok, outcome = take_reply(self, job, reply, reason)
     if next_job then
       return summarize_later(self, next_job, callback)
     end
-    self.busy = false
     callback(ok, outcome)
   end)
+  if not ok then
+    self.busy = answered and self.busy
+    answered = true
+    error(err, 0)
+  end
 end
 
 -- What needs no summariser; `job`: what does.
 local function begin(self, options)
   local verdict = self:decide { force = options.force }
   emit(self, { type = "planned", verdict = verdict })
+  if verdict.action == "prune" then
+    local next_verdict, ok, outcome = prune_first(self, verdict)
+    if next_verdict == nil then
+      return nil, ok, outcome
+    end
+    verdict = next_verdict
+  end
   local action = verdict.action
-  if action == "prune" then
-    return nil, carry_out_prune(self, verdict)
-  elseif action == "stuck" then
+  if action == "stuck" then
     if verdict.reason == "item" then
       return nil, cut_item(self, verdict)
     elseif must_shrink(self) then
@@ -661,10 +697,8 @@ end
 
 local function newest_with_media(history)
   for i = history:count(), history:front() + 1, -1 do
-    for _, part in ipairs(history:message(i).multi_content or {}) do
-      if part.image_url or part.file or part.document then
-        return i
-      end
+    if shape.count_media(history:message(i)) > 0 then
+      return i
     end
   end
 end
@@ -753,9 +787,23 @@ local function look_for_clipping(self)
   self.clipped = clipped
 end
 
+-- Append, and learn from an answer how far off the sizes were of what it answered.
+local function append_and_learn(self, message_or_list)
+  local history = self.history
+  local used, source = history.conversation:used()
+  local uncounted, count = history:uncounted(), history:count()
+  history:append(message_or_list)
+  local is_answer = source == "anchor" and history:count() == count + 1 and history:ends_counted()
+  local prompt = is_answer and newest_prompt(history.list)
+  if prompt and uncounted > TELLING * (limit_of(self) or 0) then
+    local more = (prompt - used) / uncounted
+    self.doubt = math.min(math.max(self.doubt * DOUBT_FADES, more, DOUBT), MOST_DOUBT)
+  end
+end
+
 ---Append one message or a list, in the host's shape.
 function Compactor:append(message_or_list)
-  self.history:append(message_or_list)
+  append_and_learn(self, message_or_list)
   if self.excess and self.history:ends_counted() then
     self.excess = nil
   end
@@ -828,6 +876,7 @@ return function(options)
     model = o.model,
     told = { [o.model or ""] = o.limit },
     served = {},
+    doubt = DOUBT,
     stalled = 0,
     compactions = 0,
     busy = false,

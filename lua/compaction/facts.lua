@@ -77,45 +77,48 @@ local REQUEST_BYTES = { 4000, 1500, 600, 240, 120 }
 -- Lists in which the newest stands last, once
 --
 
+-- `order` holds entries, oldest first; those that were said again, or taken out, stay in it as gone.
 local function new_list(most)
-  return { most = most, at = {}, serial = 0, count = 0 }
+  return { most = most, at = {}, order = {} }
 end
 
-local function put(list, words)
+local function take_out(list, words)
   local entry = list.at[words]
-  list.serial = list.serial + 1
   if entry then
-    entry.serial = list.serial
-    return entry
+    entry.gone = true
+    list.at[words] = nil
   end
-  entry = { words = words, serial = list.serial }
-  list.at[words] = entry
-  list.count = list.count + 1
   return entry
 end
 
 -- Its entries, oldest first.
 local function entries_of(list)
   local entries = {}
-  for _, entry in pairs(list.at) do
-    entries[#entries + 1] = entry
+  for _, entry in ipairs(list.order) do
+    entries[#entries + 1] = not entry.gone and entry or nil
   end
-  table.sort(entries, function(a, b)
-    return a.serial < b.serial
-  end)
+  list.order = entries
   return entries
 end
 
 -- Only the newest are remembered.
 local function forget_old(list)
-  if list.count <= 2 * list.most then
+  if #list.order <= 2 * list.most then
     return
   end
   local entries = entries_of(list)
   for i = 1, #entries - list.most do
-    list.at[entries[i].words] = nil
+    take_out(list, entries[i].words)
   end
-  list.count = list.most
+end
+
+local function put(list, words)
+  local earlier = take_out(list, words)
+  local entry = { words = words, ranges = earlier and earlier.ranges }
+  list.at[words] = entry
+  list.order[#list.order + 1] = entry
+  forget_old(list)
+  return entry
 end
 
 ---No facts yet.
@@ -144,7 +147,7 @@ local function add_range(entry, range)
   if range == nil then
     return
   end
-  entry.ranges = entry.ranges or {}
+  entry.ranges, entry.item = entry.ranges or {}, nil
   for i, known in ipairs(entry.ranges) do
     if known == range then
       table.remove(entry.ranges, i)
@@ -159,12 +162,11 @@ end
 
 local function add_file(facts, path, is_changed, range)
   local changed, read = facts.changed, facts.read
-  if is_changed and read.at[path] then
-    read.at[path], read.count = nil, read.count - 1
+  if is_changed then
+    take_out(read, path)
   end
   local list = (is_changed or changed.at[path]) and changed or read
   add_range(put(list, path), range)
-  forget_old(list)
 end
 
 -- Files that a patch names.
@@ -193,7 +195,6 @@ end
 local function add_name(list, words)
   if #words <= LONGEST_NAME then
     put(list, words)
-    forget_old(list)
   end
 end
 
@@ -238,7 +239,6 @@ local function read_call(facts, given)
   local command = one_line(table.concat(commands, " "), LONGEST_COMMAND)
   if command ~= "" then
     put(facts.commands, command)
-    forget_old(facts.commands)
   end
 end
 
@@ -263,31 +263,30 @@ local function read_errors(facts, words)
       break
     end
   end
-  forget_old(facts.errors)
 end
 
 -- Is it a word that would be missed: a number of some length, letters with digits, a path, A_NAME?
 local function is_name(word, strict)
-  local _, digits = word:gsub("%d", "")
-  if not word:find "%a" then
-    return digits >= (strict and 5 or 3)
-  elseif digits >= 2 and #word >= (strict and 7 or 4) then
-    return true
-  elseif strict then
-    return false
+  if word:find "%d" then
+    local _, digits = word:gsub("%d", "")
+    if not word:find "%a" then
+      return digits >= (strict and 5 or 3)
+    end
+    return not strict or digits >= 2 and #word >= 7
   end
-  return digits >= 1 and #word >= 3
-    or word:find "%w/%w.*%.%w+$" ~= nil
-    or word:find "^%u[%u%d]*_[%u%d_]+$" ~= nil
-    or word:find "%w_%w" ~= nil
-    or word:find "%l%u%l" ~= nil
+  return not strict
+    and (
+      word:find "%w/%w.*%.%w+$" ~= nil
+      or word:find "^%u[%u%d]*_[%u%d_]+$" ~= nil
+      or word:find "%w_%w" ~= nil
+      or word:find "%l%u%l" ~= nil
+    )
 end
 
 -- Words of a text, numbers with the word before them.
 local function read_names(list, words, strict, most)
   local found, before = 0, nil
-  for word in scanned(words):gmatch "[%w_][%w_%-%.:/#@+=~]*" do
-    word = word:gsub("[%-%.:/#=+~]+$", "")
+  for word in scanned(words):gmatch "[%w_][%w_%-%.:/#@+=~]*[%w_]" do
     if #word >= 3 and is_name(word, strict) then
       if not word:find "%a" and before and #before < 30 and not before:find "^%d" then
         add_name(list, before .. " " .. word)
@@ -403,7 +402,8 @@ end
 local function items_of(list, most)
   local items, bytes = {}, 0
   for i, entry in ipairs(entries_of(list)) do
-    items[i] = item_of(entry, most)
+    entry.item = entry.item or item_of(entry)
+    items[i] = most and #entry.words > most and item_of(entry, most) or entry.item
     bytes = bytes + #items[i] + 1
   end
   return items, bytes

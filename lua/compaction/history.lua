@@ -10,6 +10,9 @@ local summaries = require "compaction.summary"
 -- A request that must be cut keeps this part of the room, as the plan has it.
 local REQUEST_OF_ROOM = 0.15
 local TRIES = 8
+-- Fields of a message that stay with the host; and how deep what is sent may be nested.
+local NOT_SENT = { native = true, usage = true, compaction = true }
+local MOST_DEPTH = 12
 
 local History = {}
 History.__index = History
@@ -21,6 +24,7 @@ function M.new(o)
   local self =
     setmetatable({ list = {}, adapter = o.adapter, sizing = o.sizing, made = {}, version = 0 }, History)
   setmetatable(self.made, { __mode = "k" }) -- how many messages each native table made
+  self.sent_sizes = setmetatable({}, { __mode = "k" }) -- of messages, in bytes
   self.conversation = checked("compactor", core.conversation, nil, {
     estimator = o.sizing.estimator,
     families = o.sizing.families,
@@ -223,25 +227,62 @@ function History:ends_counted()
   return last ~= nil and shape.role(last) == "assistant" and source == "anchor"
 end
 
--- The newest message with a usage of its own that is not of an earlier list.
-local function newest_counted(self)
+---First of the messages that no provider has counted yet: behind the newest usage that is not of an earlier list.
+function History:first_uncounted()
   local _, source = self.conversation:used()
   for i = #self.list, source == "anchor" and 1 or #self.list + 1, -1 do
     if present(self.list[i].usage) ~= nil then
-      return i
+      return i + 1
     end
   end
-  return 0
+  return 1
 end
 
 ---Tokens of the messages that no provider has counted yet.
 function History:uncounted()
-  local first, n = newest_counted(self) + 1, #self.list
+  local first, n = self:first_uncounted(), #self.list
   return first <= n and self.conversation:estimate(first, n) or 0
 end
 
 function History:size(i)
   return self.conversation:estimate(i, i)
+end
+
+---The largest message from `first` on, of those that are not in `skip`; nil if there is none.
+function History:largest(first, skip)
+  local best
+  for i = first, #self.list do
+    if not (skip and skip[i]) and (best == nil or self:size(i) > self:size(best)) then
+      best = i
+    end
+  end
+  return best
+end
+
+-- Bytes of all strings within, as JSON has them; what stands around them is little.
+local function string_bytes(value, depth)
+  if type(value) == "string" then
+    local _, escaped = value:gsub('[%c"\\]', "")
+    return #value + escaped
+  elseif type(value) ~= "table" or depth == 0 then
+    return 0
+  end
+  local bytes = 0
+  for key, item in next, value do
+    bytes = bytes + (NOT_SENT[key] and 0 or string_bytes(item, depth - 1))
+  end
+  return bytes
+end
+
+---Bytes of a message in a request body, about. Each is looked at once.
+function History:sent_bytes(i)
+  local message = self.list[i]
+  local bytes = self.sent_sizes[message]
+  if bytes == nil then
+    bytes = string_bytes(message, MOST_DEPTH)
+    self.sent_sizes[message] = bytes
+  end
+  return bytes
 end
 
 ---Bytes of a message that can be cut.

@@ -74,21 +74,11 @@ local function prune(history, job)
   end
 end
 
-local function largest_of(history, tried)
-  local best
-  for i = history:front() + 1, history:count() do
-    if not tried[i] and (best == nil or history:size(i) > history:size(best)) then
-      best = i
-    end
-  end
-  return best
-end
-
 -- Cut messages, largest first, none of them below `least`.
 local function cut_largest(history, goal, least)
   local tried = {}
   while history:sum() > goal do
-    local i = largest_of(history, tried)
+    local i = history:largest(history:front() + 1, tried)
     if i == nil or history:size(i) <= least then
       break
     end
@@ -145,17 +135,19 @@ local STEPS = {
   { "squeeze", squeeze },
 }
 
----One message that is too large is cut so that a tenth of the room stays free. `job`: see run.
+---One message that is too large is cut so that a tenth of the room stays free, even if it counts more than
+---its size by `job.doubt` of it. `job`: see run.
 function M.cut_item(history, i, job)
   local before = history:sum()
   local others = before - history:size(i)
-  if cut_to(history, i, math.max(math.floor(job.trigger - others - job.room * FREE), 0)) then
+  local most = (job.trigger - others - job.room * FREE) / (1 + job.doubt)
+  if cut_to(history, i, math.max(math.floor(most), 0)) then
     return { { step = "cap", before = before, after = history:sum() } }
   end
   return {}
 end
 
----Go down the steps until the sum is at most `job.goal`. job = { goal, trigger, room, min_gain, plan }, in
+---Go down the steps until the sum is at most `job.goal`. job = { goal, trigger, room, min_gain, doubt, plan }, in
 ---tokens; `plan(budget)` gives the host's verdicts. The steps that made it smaller: { step, before, after }.
 function M.run(history, job)
   local taken = {}
@@ -172,11 +164,13 @@ function M.run(history, job)
   return taken
 end
 
----Put placeholders for the results that a policy named; false if that changed nothing.
-function M.prune(history, indexes)
+---Put placeholders for the results that a policy named, or (`media`) notes for the attachments of the messages;
+---false if that changed nothing.
+function M.prune(history, indexes, media)
   local changed = false
   for _, i in ipairs(indexes) do
-    local copy = shorten.prune(history:message(i), history:tool(i))
+    local message = history:message(i)
+    local copy = media and shorten.without_media(message) or shorten.prune(message, history:tool(i))
     changed = copy ~= nil and history:put_smaller(i, copy) or changed
   end
   return changed

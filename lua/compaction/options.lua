@@ -11,15 +11,20 @@ local function names_of(known)
   return table.concat(names, ", ")
 end
 
+local NUMBERS = { tokens = "tokens (a whole number)", share = "share (a number from 0 to 1)" }
+
 local function is_wanted(value, wanted)
   if wanted == "tokens" then
     return type(value) == "number" and value >= 0 and value <= 2 ^ 53 and value % 1 == 0
+  end
+  if wanted == "share" then
+    return type(value) == "number" and value >= 0 and value <= 1
   end
   return wanted == "any" or (" " .. wanted .. " "):find(" " .. type(value) .. " ", 1, true) ~= nil
 end
 
 ---A copy of the options that a function was called with. `known` gives for each name what is
----wanted: types ("string or function"), "tokens" (a whole number, not negative) or "any". Values that
+---wanted: types ("string or function"), "tokens" (a whole number, not negative), "share" (0 to 1) or "any". Values that
 ---say "nothing here" are left out. `name` is what the argument is called (options).
 return function(func, number, options, known, name)
   local copy = {}
@@ -43,7 +48,7 @@ return function(func, number, options, known, name)
     elseif type(value) == "function" and wanted:find("function", 1, true) or not core.is_absent(value) then
       if not is_wanted(value, wanted) then
         local got = type(value) == "number" and tostring(value) or type(value)
-        wanted = wanted == "tokens" and "tokens (a whole number)" or wanted
+        wanted = NUMBERS[wanted] or wanted
         raise(
           ("bad argument #%d to '%s' (%s.%s: %s expected, got %s)"):format(
             number,

@@ -87,7 +87,7 @@ local function content_of(message)
     if type(words) == "string" then
       texts[#texts + 1] = words
     end
-    if present(part.image_url) or present(part.file) or present(part.document) then
+    if shape.is_media(part) then
       texts[#texts + 1] = M.media_note(part)
     end
   end

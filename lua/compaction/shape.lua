@@ -45,6 +45,21 @@ function M.parts(message)
   end
 end
 
+---Is a part of a content an image or a file?
+function M.is_media(part)
+  return type(part) == "table"
+    and (present(part.image_url) ~= nil or present(part.file) ~= nil or present(part.document) ~= nil)
+end
+
+---Number of its attachments.
+function M.count_media(message)
+  local n = 0
+  for _, part in ipairs(M.parts(message) or {}) do
+    n = n + (M.is_media(part) and 1 or 0)
+  end
+  return n
+end
+
 ---Its text, without media; "" if it has none.
 function M.text(message)
   local texts = {}

@@ -15,10 +15,6 @@ local MARK_BYTES = 1000
 
 local M = {}
 
-local function has_media(part)
-  return present(part.image_url) ~= nil or present(part.file) ~= nil or present(part.document) ~= nil
-end
-
 -- What can be cut in a copy: { bytes, cut(bytes to keep) }, for each text, attachment, and call.
 local function components(copy)
   local all = {}
@@ -38,7 +34,7 @@ local function components(copy)
   add_text(copy, "reasoning_content")
   for _, key in ipairs { "content", "multi_content" } do
     for i, part in ipairs(type(copy[key]) == "table" and copy[key] or {}) do
-      if has_media(part) then
+      if shape.is_media(part) then
         add(MEDIA_BYTES, function()
           copy[key][i] = { type = "text", text = request.media_note(part) }
           return MEDIA_BYTES - #copy[key][i].text
@@ -160,11 +156,7 @@ function M.prune(message, name)
   if shape.role(message) ~= "tool" or mark and (mark.pruned or mark.placeholder) then
     return nil
   end
-  local words = shape.text(message)
-  local media = 0
-  for _, part in ipairs(shape.parts(message) or {}) do
-    media = media + (has_media(part) and 1 or 0)
-  end
+  local words, media = shape.text(message), shape.count_media(message)
   local note = ("[Old result%s removed: %s bytes%s]"):format(
     name and " of " .. tostring(name) or "",
     text.thousands(#words),
@@ -177,6 +169,23 @@ function M.prune(message, name)
   copy.content, copy.multi_content, copy.native = note, nil, nil
   copy.usage = forget_output(message.usage)
   copy.compaction = { version = 1, pruned = true, facts = facts_of(message) }
+  return copy
+end
+
+---A message with notes in the place of its attachments; nil where it has none.
+function M.without_media(message)
+  if shape.count_media(message) == 0 then
+    return nil
+  end
+  local copy = deep_copy(message)
+  local parts = shape.parts(copy)
+  for i, part in ipairs(parts) do
+    if shape.is_media(part) then
+      parts[i] = { type = "text", text = request.media_note(part) }
+    end
+  end
+  copy.native = nil
+  copy.usage = forget_output(message.usage)
   return copy
 end
 

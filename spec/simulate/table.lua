@@ -26,6 +26,16 @@ local function allowed_over(fault, window)
   return spared
 end
 
+-- Compactions of the oracle's: where the reserve decides, or there is little room, sizes can not be as sure.
+local OF_ORACLE, OF_ORACLE_AT_MOST, LITTLE_ROOM = 1.3, 1.4, 700
+-- Of the budget to keep, on average; less only where no cut could keep more (behind one huge result).
+local KEPT = 0.57
+
+local function allowed_compactions(fault, n)
+  local generous = fault == "reserve" or n.room < LITTLE_ROOM
+  return math.ceil(n.oracle * (generous and OF_ORACLE_AT_MOST or OF_ORACLE))
+end
+
 local FORMAT = "%-16s %8d %-10s %4.1f  %8d %5d %7d %8d %8.2f %5.2f  %s"
 local broken = 0
 for k = part, #faults * #WINDOWS * #WIRES, parts do
@@ -40,6 +50,12 @@ for k = part, #faults * #WINDOWS * #WIRES, parts do
   end
   if n.over > allowed_over(fault, window) then
     complaints[#complaints + 1] = "over"
+  end
+  if n.compactions > allowed_compactions(fault, n) then
+    complaints[#complaints + 1] = "compactions"
+  end
+  if n.average_kept < math.min(KEPT, 0.95 * n.oracle_kept) then
+    complaints[#complaints + 1] = "kept"
   end
   if n.dead then
     complaints[#complaints + 1] = "dead at turn " .. n.dead

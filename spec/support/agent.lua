@@ -13,19 +13,21 @@ local M = {}
 local Oracle = {}
 Oracle.__index = Oracle
 
-local function oracle_of(o)
+-- Of the window that is served, whatever the agent was told.
+local function oracle_of(o, window)
   local trigger =
-    math.min(math.floor(0.9 * o.window), math.floor(0.95 * (o.window - math.min(o.reserve, o.window / 2))))
+    math.min(math.floor(0.9 * window), math.floor(0.95 * (window - math.min(o.reserve, window / 2))))
   local room = trigger - o.fixed
   return setmetatable({
     trigger = trigger,
     room = room,
     base = o.fixed,
-    keep = math.min(20000, math.floor(o.window / 5), math.floor(0.4 * room)),
-    summary = math.min(16000, math.floor(o.window / 4), math.floor(0.3 * room)),
+    keep = math.min(20000, math.floor(window / 5), math.floor(0.4 * room)),
+    summary = math.min(16000, math.floor(window / 4), math.floor(0.3 * room)),
     items = {}, -- { tokens, cut = may the list be cut before it?, request }
     used = o.fixed,
     compactions = 0,
+    kept = 0, -- sum of shares of the budget
   }, Oracle)
 end
 
@@ -75,9 +77,12 @@ function Oracle:look(summary_share)
     local item = self.items[request]
     new[2] = { tokens = math.min(item.tokens, self.room * 0.15), cut = true, request = true }
   end
+  local tokens = 0
   for i = from, #self.items do
     new[#new + 1] = self.items[i]
+    tokens = tokens + self.items[i].tokens
   end
+  self.kept = self.kept + math.min(tokens / self.keep, 1)
   self.items, self.used = new, self.base
   for _, item in ipairs(new) do
     self.used = self.used + item.tokens
@@ -194,7 +199,7 @@ local function new_agent(o)
     kept = 0,
     kept_of = 0,
   }
-  self.oracle = oracle_of(o)
+  self.oracle = oracle_of(o, math.floor(o.window * (fault.served_share or 1)))
   local summarize = summarizers[fault.summarizer or "good"]
   self.chat = compaction.compactor {
     limit = o.window,
@@ -408,8 +413,9 @@ function M.run(o)
       break
     end
   end
-  self.count.oracle = self.oracle.compactions
+  self.count.oracle, self.count.room = self.oracle.compactions, self.oracle.room
   self.count.average_kept = self.count.kept_of > 0 and self.count.kept / self.count.kept_of or 1
+  self.count.oracle_kept = self.oracle.kept / math.max(self.oracle.compactions, 1)
   return self.count, self
 end
 
