@@ -35,8 +35,10 @@ local FACTS_SHARE = 0.25
 local STALLED = 2
 -- The summariser refuses a request as too long: so often smaller ones are tried.
 local SMALLER = 3
--- A prompt clipped to less than this part of the window is half of it, as some servers keep.
+-- A prompt clipped to less than this part of the window is half of it, as some servers keep. One alone may be
+-- chance: reasoning that is dropped can make two prompts equal.
 local HALF_CLIPPED = 0.6
+local CLIPPED_IN_A_ROW = 2
 -- The part of the room that stays free after a message was cut, or the ladder was gone down.
 local FREE = 0.1
 
@@ -778,6 +780,11 @@ end
 local function look_for_clipping(self)
   local clipped = self.history.conversation:calibration().refused.clipped
   if clipped > self.clipped then
+    self.clipped_in_a_row = self.clipped_in_a_row + 1
+  elseif self.history:ends_counted() then
+    self.clipped_in_a_row = 0
+  end
+  if clipped > self.clipped and self.clipped_in_a_row >= CLIPPED_IN_A_ROW then
     local prompt, limit = newest_prompt(self.history.list), limit_of(self)
     if prompt and (limit == nil or prompt > limit * HALF_CLIPPED) then
       learn_limit(self, prompt)
@@ -881,6 +888,7 @@ return function(options)
     compactions = 0,
     busy = false,
     clipped = 0,
+    clipped_in_a_row = 0,
   }, Compactor)
   self.history = history_of.new {
     adapter = adapter,
