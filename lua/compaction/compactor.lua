@@ -103,12 +103,29 @@ local function own_limit(self)
   return limit and self.excess and math.floor(limit / self.excess) or limit
 end
 
+local function reserve_of(self)
+  return math.max(self.options.reserve or 0, self.asked or 0)
+end
+
+-- What the reserve leaves for the prompt.
+local function input_limit(self)
+  local limit = own_limit(self)
+  return limit - math.min(reserve_of(self), math.floor(limit / 2))
+end
+
+-- By how much more than estimated the prompt may well be, as a factor, where it would then be refused; else 1.
+local function peril(self)
+  local used, limit = self.history:used(), limit_of(self)
+  local worst = used + self.doubt * self.history:uncounted()
+  return limit and used > 0 and worst > input_limit(self) and worst / used or 1
+end
+
 local function budget_of(self, force)
-  local o = self.options
+  local o, limit = self.options, own_limit(self)
   return {
-    limit = own_limit(self),
+    limit = limit and math.floor(limit / peril(self)),
     threshold = o.threshold,
-    reserve = math.max(o.reserve or 0, self.asked or 0),
+    reserve = reserve_of(self),
     keep = o.keep,
     summary = o.summary,
     min_gain = o.min_gain,
@@ -126,20 +143,12 @@ local function plan(self, changes)
   return self.history.conversation:plan(budget)
 end
 
--- What the reserve leaves for the prompt.
-local function input_limit(self)
-  local limit = own_limit(self)
-  local reserve = math.min(budget_of(self).reserve, math.floor(limit / 2))
-  return limit - reserve
-end
-
 -- Would the next request be refused? It was, or it is too large for sure, or may well be.
 local function must_shrink(self)
   if self.refused or limit_of(self) == nil then
     return self.refused
   end
-  local used, room = self.history:used(), input_limit(self)
-  return used > CERTAIN * room or used + self.doubt * self.history:uncounted() > room
+  return self.history:used() > CERTAIN * input_limit(self) or peril(self) > 1
 end
 
 --
@@ -400,7 +409,7 @@ local function ladder_job(self, verdict)
     trigger = trigger,
     room = room,
     min_gain = least_gain(self),
-    doubt = self.doubt,
+    doubt = peril(self) > 1 and 0 or self.doubt, -- else it is in the verdict's trigger
     plan = function(changes)
       return plan(self, changes)
     end,

@@ -227,10 +227,9 @@ function History:ends_counted()
   return last ~= nil and shape.role(last) == "assistant" and source == "anchor"
 end
 
----First of the messages that no provider has counted yet: behind the newest usage that is not of an earlier list.
+---First of the messages that no provider has counted yet: behind the newest usage.
 function History:first_uncounted()
-  local _, source = self.conversation:used()
-  for i = #self.list, source == "anchor" and 1 or #self.list + 1, -1 do
+  for i = #self.list, 1, -1 do
     if present(self.list[i].usage) ~= nil then
       return i + 1
     end
