@@ -680,8 +680,9 @@ local function on_tokens(self, told)
   if told.input then
     history.conversation:observe({ input_tokens = told.input }, self.model)
     self.excess = math.max(told.input / math.max(history:sum(), 1), 1)
-  elseif told.limit == nil then
-    learn_limit(self, math.max(math.floor(UNTOLD * used), 1))
+  end
+  if told.limit == nil then
+    learn_limit(self, math.max(math.floor(UNTOLD * (told.input or used)), 1))
   end
   local limit = limit_of(self)
   local input = told.input or (told.output and told.actual and told.actual - told.output) or history:used()
@@ -697,6 +698,10 @@ local function on_tokens(self, told)
     end
   end
   self.refused = true
+  local fitting = UNTOLD * history:used()
+  if input_limit(self) > fitting then -- by these numbers it would have fit: they, or our sizes, are off
+    self.excess = limit / math.max(fitting, 1)
+  end
   local verdict = self:decide()
   local is_item = verdict.action == "stuck" and verdict.reason == "item"
   return {
