@@ -448,11 +448,36 @@ function conversation:snapshot() end
 ---@field result_bytes? integer of a tool result or a call's arguments in a summarising request; longer ones are cut in their middle; 16,000
 ---@field patterns? table as of compaction.overflow
 
+---What a policy sees: numbers, and questions about messages. Read-only; it holds no message table.
+---@class compaction.State
+---@field used integer tokens of the next prompt
+---@field limit? integer
+---@field fixed integer tokens that stand in every prompt (system prompt, tools)
+---@field fraction number used / limit; 0 without a limit
+---@field count integer of messages
+---@field scale number
+---@field pending integer calls that wait for a result
+---@field plan fun(budget: compaction.Budget): compaction.Verdict the plan's verdict with some numbers changed
+---@field role fun(i: integer): string?
+---@field size fun(i: integer): integer tokens of message i
+---@field bytes fun(i: integer): integer of message i in a request body, about
+---@field media fun(i: integer): integer number of its attachments
+---@field tool fun(i: integer): string? name of the tool whose result it is
+---@field turn fun(i: integer): integer how many of the user's requests stand up to it
+
+---What a policy decides; nil: no opinion. It says whether, the plan says where.
+---@class compaction.Decision
+---@field action "none"|"compact"|"prune"|"defer"
+---@field reason? string
+---@field indexes? integer[] of a prune: the tool results that become placeholders
+---@field media? boolean of a prune: not the results, but the attachments of these messages
+
 ---Ready-made policies; each is a policy, and makes another of options.
 ---@class compaction.Policies
 ---@field threshold fun(options: { threshold: number }): function compact beyond a share of the window; 0.9
 ---@field turns fun(options: { turns: integer }): function compact beyond so many turns; 20
 ---@field prune_tool_results fun(options: { keep: integer, protect: string[], min_gain: number }): function placeholders for all results but the newest `keep` (5) and those of protected tools, where that frees a share of the window; 0.05
+---@field bytes fun(options: { bytes: integer, keep: integer }): function a second budget, for the request body: beyond so many bytes (18,000,000) attachments become notes, oldest first, all but the newest `keep` (1); where that is not enough, compact
 ---@field default fun(options: table): function prune where that is cheap, else threshold
 ---@field first fun(policies: function[]): function the first opinion
 ---@field simulate fun(policy: function, messages: table[], options: compaction.CompactorOptions): { index: integer, action: string, reason: string, used: integer, after: integer, limit?: integer, policy_error?: string }[] what it would have decided before each assistant message (in our shape)
