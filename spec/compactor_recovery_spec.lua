@@ -55,7 +55,8 @@ describe("a refusal", function()
     "Input is too long for requested model.",
   } do
     it("is followed by a smaller request, whatever its numbers are: " .. words, function()
-      local chat = chat_of { limit = 200000 }
+      local chat = compaction.compactor { limit = 200000 }
+      chat:append { role = "user", content = LONG:rep(3) }
       local before = chat:used()
       chat:overflowed(words, 400)
       assert.is_true(chat:compact())
@@ -104,7 +105,10 @@ describe("a refusal", function()
     chat:set_model("gpt-5", 400000)
     assert.equal(400000, chat:state().limit)
     assert.equal("gpt-5", chat:state().model)
+    assert.equal(400000, chat.history.conversation:calibration().limit)
     chat:set_model "claude-opus-4-8"
+    assert.equal(20000, chat:state().limit)
+    chat:set_model("claude-opus-4-8", 200000) -- what was refused is not made true by saying it again
     assert.equal(20000, chat:state().limit)
   end)
 end)
