@@ -64,6 +64,21 @@ describe("a refusal", function()
     end)
   end
 
+  for _, words in ipairs {
+    "prompt is too long: 99999999999999999999 tokens > 1 maximum",
+    "prompt is too long: 0 tokens > 0 maximum",
+    "prompt is too long: 5 tokens > 200000 maximum",
+    "prompt is too long: 1e999 tokens > nan maximum",
+  } do
+    it("with numbers that can not be is one without: " .. words, function()
+      local chat = chat_of { limit = 200000 }
+      local used = chat:used()
+      assert.equal("compact", chat:overflowed(words, 400).action)
+      assert.equal(math.floor(0.97 * used), chat:state().limit)
+      assert.is_true(chat:compact())
+    end)
+  end
+
   it("of a body names the media that can go", function()
     local chat = compaction.compactor { limit = 100000 }
     chat:append {

@@ -25,6 +25,8 @@ local shape = require "compaction.shape"
 local CERTAIN = 0.97
 local DOUBT, MOST_DOUBT, DOUBT_FADES = 0.1, 1, 0.98
 local TELLING = 0.005
+-- A refusal that counts less than this part of what was sent, or more than any prompt has, counts something else.
+local LEAST_TOLD, MOST_TOLD = 0.25, 2 ^ 53
 -- A refusal without numbers says that the window is smaller than what was sent, by some percent.
 local UNTOLD = 0.97
 -- A reply is over the cap when it is longer than asked for by more than counts may differ.
@@ -673,19 +675,22 @@ end
 -- The prompt was too long. Lower the output where that alone is too much, else make it smaller.
 local function on_tokens(self, told)
   local history = self.history
-  local used = history:used()
+  local used, counted = history:used(), told.input
+  if counted and (counted < LEAST_TOLD * used or counted > MOST_TOLD) then
+    counted = nil
+  end
   if told.limit then
     learn_limit(self, told.limit)
   end
-  if told.input then
-    history.conversation:observe({ input_tokens = told.input }, self.model)
-    self.excess = math.max(told.input / math.max(history:sum(), 1), 1)
+  if counted then
+    history.conversation:observe({ input_tokens = counted }, self.model)
+    self.excess = math.max(counted / math.max(history:sum(), 1), 1)
   end
   if told.limit == nil then
-    learn_limit(self, math.max(math.floor(UNTOLD * (told.input or used)), 1))
+    learn_limit(self, math.max(math.floor(UNTOLD * (counted or used)), 1))
   end
   local limit = limit_of(self)
-  local input = told.input or (told.output and told.actual and told.actual - told.output) or history:used()
+  local input = counted or (told.output and told.actual and told.actual - told.output) or history:used()
   if told.output and told.output > 0 then
     self.asked = math.max(self.asked or 0, told.output)
     local left = limit - input
