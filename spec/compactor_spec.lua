@@ -215,6 +215,25 @@ describe("a compactor", function()
     end
   end)
 
+  it("looks at a message when it comes, not at every one that follows", function()
+    local reads = 0
+    local said = { role = "user", content = "Hello." }
+    local message = setmetatable({}, {
+      __index = function(_, key)
+        reads = reads + (key == "usage" and 1 or 0)
+        return said[key]
+      end,
+    })
+    local chat = compaction.compactor { limit = 200000 }
+    chat:append(message)
+    local once = reads
+    for i = 1, 100 do
+      chat:append { role = "user", content = "And " .. i }
+      chat:decide()
+    end
+    assert.is_true(reads <= once + 1)
+  end)
+
   it("names wrong arguments with their place", function()
     local function message_of(...)
       local ok, message = pcall(...)

@@ -854,6 +854,7 @@ function Compactor:set_model(name, limit)
     self.told[name or ""] = o.limit
   end
   self.model = name
+  self.history:forget_usage() -- another model has another scale
   update_limit(self)
 end
 

@@ -25,6 +25,7 @@ function M.new(o)
     setmetatable({ list = {}, adapter = o.adapter, sizing = o.sizing, made = {}, version = 0 }, History)
   setmetatable(self.made, { __mode = "k" }) -- how many messages each native table made
   self.sent_sizes = setmetatable({}, { __mode = "k" }) -- of messages, in bytes
+  self:forget_usage()
   self.conversation = checked("compactor", core.conversation, nil, {
     estimator = o.sizing.estimator,
     families = o.sizing.families,
@@ -66,6 +67,7 @@ function History:continue_run(messages)
   local whole = self.adapter.to_messages(items)[1]
   checked("append", self.conversation.set, self.conversation, #self.list, whole)
   self.list[#self.list] = whole
+  self:forget_usage()
   self.made[whole.native] = 1
   table.remove(messages, 1)
   return true
@@ -107,6 +109,7 @@ end
 -- Jobs that were made before are void; and what a provider may have cached ends before message i.
 function History:note_change(i)
   self.version = self.version + 1
+  self:forget_usage()
   self.changed = math.min(self.changed or i, i)
 end
 
@@ -227,20 +230,33 @@ function History:ends_counted()
   return last ~= nil and shape.role(last) == "assistant" and source == "anchor"
 end
 
----First of the messages that no provider has counted yet: behind the newest usage.
-function History:first_uncounted()
-  for i = #self.list, 1, -1 do
+-- Where the newest usage stands, and what is behind it, is to be looked at again.
+function History:forget_usage()
+  self.looked_at, self.newest_usage, self.behind_usage = 0, 0, 0
+end
+
+-- Each message is looked at once.
+function History:look_for_usage()
+  for i = self.looked_at + 1, #self.list do
     if present(self.list[i].usage) ~= nil then
-      return i + 1
+      self.newest_usage, self.behind_usage = i, 0
+    else
+      self.behind_usage = self.behind_usage + self:size(i)
     end
   end
-  return 1
+  self.looked_at = #self.list
+end
+
+---First of the messages that no provider has counted yet: behind the newest usage.
+function History:first_uncounted()
+  self:look_for_usage()
+  return self.newest_usage + 1
 end
 
 ---Tokens of the messages that no provider has counted yet.
 function History:uncounted()
-  local first, n = self:first_uncounted(), #self.list
-  return first <= n and self.conversation:estimate(first, n) or 0
+  self:look_for_usage()
+  return self.behind_usage
 end
 
 function History:size(i)
