@@ -25,6 +25,7 @@ MODULE = $(TREE)/compaction/core.so
 CORE_OBJECTS = $(CORE:src/%.c=$(BUILD)/core/%.o)
 BINDING_OBJECTS = $(BINDING:src/%.c=$(TREE)/%.o)
 LIBRARY = $(BUILD)/libcompaction.a
+LUA_LIBRARY = $(BUILD)/libcompaction-lua$(V).a
 LIB_FLAGS := $(if $(filter Darwin,$(shell uname)),-bundle -undefined dynamic_lookup,-shared)
 
 .PHONY: build check-lua test specs c-specs lint format prompts tables lib demo bench simulate accuracy fuzz nvim asan install clean
@@ -50,13 +51,17 @@ $(TREE)/lua_%.o: src/lua_%.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(OWN_CFLAGS) $(LUA_CFLAGS) -c $< -o $@
 
-# For C hosts without Lua.
-lib: $(LIBRARY) $(BUILD)/compaction.h
+# For C hosts: one archive without Lua, and where $(LUA) has its headers here, one with the binding.
+HAS_HEADERS = $(shell test -n '$(V)' && $(CC) $(LUA_CFLAGS) -include lauxlib.h -E -x c /dev/null >/dev/null 2>&1 && echo yes)
+lib: $(LIBRARY) $(BUILD)/compaction.h $(if $(HAS_HEADERS),$(LUA_LIBRARY) $(BUILD)/lua_compaction.h)
 
 $(LIBRARY): $(CORE_OBJECTS)
 	$(AR) rcs $@ $^
 
-$(BUILD)/compaction.h: src/compaction.h
+$(LUA_LIBRARY): $(BINDING_OBJECTS)
+	$(AR) rcs $@ $^
+
+$(BUILD)/%.h: src/%.h
 	cp $< $@
 
 # Neovim finds a module beside the Lua files by itself. It runs LuaJIT: the 5.1 build.

@@ -61,6 +61,71 @@ describe("a policy", function()
     assert.same(once, contents(chat))
   end)
 
+  it("of bytes replaces attachments, oldest first, and twice changes nothing", function()
+    local chat = compaction.compactor { limit = 200000, policy = policy.bytes { bytes = 50000, keep = 2 } }
+    local image = "data:image/png;base64," .. ("A"):rep(10000)
+    for i = 1, 8 do
+      chat:append {
+        role = "user",
+        content = {
+          { type = "text", text = "Look " .. i },
+          { type = "image_url", image_url = { url = image } },
+        },
+      }
+      chat:append { role = "assistant", content = "Seen." }
+    end
+    local verdict = chat:decide()
+    assert.same({ "prune", "bytes" }, { verdict.action, verdict.reason })
+    local ok, report = chat:compact()
+    assert.is_true(ok)
+    assert.equal(1, report.first)
+    local kept = {}
+    for i, message in ipairs(chat:messages()) do
+      for _, part in ipairs(type(message.content) == "table" and message.content or {}) do
+        kept[#kept + 1] = part.type == "image_url" and i or nil
+      end
+    end
+    assert.same({ 11, 13, 15 }, kept)
+    assert.equal("none", chat:decide().action)
+  end)
+
+  it("of bytes compacts where attachments are not what is large", function()
+    local chat = chat_of(policy.bytes { bytes = 1000 }, 10)
+    local verdict = chat:decide()
+    assert.same({ "compact", "bytes" }, { verdict.action, verdict.reason })
+    assert.is_true(chat:compact())
+  end)
+
+  it("may prune too little: the plan goes on in the same call", function()
+    local events = {}
+    local chat = chat_of(function()
+      return { action = "prune", indexes = { 3 } }
+    end, 20)
+    chat.on_event = function(event)
+      events[#events + 1] = event.type == "planned" and event.verdict.action or event.type
+    end
+    assert.is_true(chat:compact())
+    assert.same({ "prune", "applied", "compact", "chunk", "accepted", "applied" }, events)
+    assert.is_true(chat:used() < 15000)
+  end)
+
+  it("can be swapped while the conversation lives", function()
+    local chat = chat_of(policy.threshold, 10)
+    assert.equal("none", chat:decide().action)
+    chat:set_policy(policy.turns { turns = 5 })
+    assert.equal("turns", chat:decide().reason)
+    chat:set_policy(nil)
+    assert.equal("none", chat:decide().action)
+  end)
+
+  it("that fails is named by its place", function()
+    local chat = chat_of(function()
+      error "no idea"
+    end, 3)
+    local wrong = chat:decide().policy_error
+    assert.truthy(wrong:find "policy_spec.lua:%d+%) failed: .*no idea", wrong)
+  end)
+
   it("by default prunes where that is cheap, else compacts", function()
     assert.equal("none", chat_of(policy.default, 5):decide().action)
     assert.equal("prune", chat_of(policy.default, 20):decide().action)

@@ -1,4 +1,6 @@
 /* The Lua module compaction.core: the seed functions and the estimator; the rest is opened here. */
+#include "lua_compaction.h"
+
 #include "lua_conversation.h"
 #include "lua_json.h"
 #include "lua_message.h"
@@ -266,8 +268,6 @@ static const luaL_Reg functions[] = {
     {"length", l_length},
     {NULL, NULL},
 };
-
-LUALIB_API int luaopen_compaction_core(lua_State *L);
 
 LUALIB_API int luaopen_compaction_core(lua_State *L) {
   compat_check_version(L);

@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lua_compaction.h"
 #include "lua_text.h"
 
 #define CONVERSATION "compaction.Conversation"
 
 struct handle {
   cpt_conversation *c; /* NULL once closed */
+  bool lent;           /* by a C host, whose it stays */
   size_t reported;     /* bytes that the collector has been told of */
   text_source text;
 };
@@ -35,6 +37,7 @@ static int memory_error(lua_State *L) {
  * it believes that little was allocated. */
 static void tell_collector(lua_State *L, struct handle *h) {
   const size_t kilobyte = 1024;
+  if (h->lent) return;
   size_t held = cpt_conversation_memory(h->c);
   if (held < h->reported + 16 * kilobyte) return;
   int grown = (int)((held - h->reported) / kilobyte);
@@ -513,7 +516,7 @@ static int l_tostring(lua_State *L) {
 /* __gc and __close; may come twice */
 static int l_close(lua_State *L) {
   struct handle *h = luaL_checkudata(L, 1, CONVERSATION);
-  cpt_conversation_free(h->c);
+  if (!h->lent) cpt_conversation_free(h->c);
   h->c = NULL;
   return 0;
 }
@@ -628,13 +631,103 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-void open_conversation(lua_State *L) {
+/* Its address is the class's key in the registry, besides its name: asked for without a new string.
+ */
+static const char class_key = 1;
+
+static void push_class(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)&class_key);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+static void create_class(lua_State *L) {
   luaL_newmetatable(L, CONVERSATION);
   int class = lua_gettop(L);
+  lua_pushlightuserdata(L, (void *)&class_key);
+  lua_pushvalue(L, class);
+  lua_rawset(L, LUA_REGISTRYINDEX);
   register_functions(L, metamethods, class);
   lua_newtable(L);
   register_functions(L, methods, class);
   lua_setfield(L, class, "__index");
   lua_pop(L, 1);
+}
+
+void open_conversation(lua_State *L) {
+  create_class(L);
   register_functions(L, functions, 0);
+}
+
+/*
+ * Lending
+ */
+
+/* Its address is the key of a table in the registry: objects by the conversation that they lend,
+ * as long as a script holds them. */
+static const char lent_objects = 0;
+
+/* Push that table; false, and nothing is pushed, if nothing was lent yet. */
+static bool push_lent(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)&lent_objects);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  if (lua_type(L, -1) == LUA_TTABLE) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+static void create_lent(lua_State *L) {
+  lua_pushlightuserdata(L, (void *)&lent_objects);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+/* The object that lends `c`, pushed, from the table on top; NULL, and nothing is pushed. */
+static struct handle *push_known(lua_State *L, const cpt_conversation *c) {
+  lua_pushlightuserdata(L, (void *)c);
+  lua_rawget(L, -2);
+  struct handle *h = lua_touserdata(L, -1);
+  if (h != NULL && h->c == c) return h;
+  lua_pop(L, 1);
+  return NULL;
+}
+
+void cpt_lua_push(lua_State *L, cpt_conversation *c) {
+  luaL_checkstack(L, 6, "a conversation is lent");
+  push_class(L);
+  bool opened = lua_type(L, -1) == LUA_TTABLE;
+  lua_pop(L, 1);
+  if (!opened) create_class(L);
+  if (!push_lent(L)) create_lent(L), push_lent(L);
+  if (push_known(L, c) == NULL) {
+    struct handle *h = push_handle(L);
+    lua_pushlightuserdata(L, c);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4); /* from here on nothing raises */
+    h->c = c;
+    h->lent = true;
+  }
+  lua_remove(L, -2);
+}
+
+void cpt_lua_take_back(lua_State *L, const cpt_conversation *c) {
+  if (!push_lent(L)) return;
+  struct handle *h = push_known(L, c);
+  if (h != NULL) {
+    h->c = NULL;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+cpt_conversation *cpt_lua_to(lua_State *L, int index) {
+  struct handle *h = lua_touserdata(L, index);
+  if (h == NULL || !lua_getmetatable(L, index)) return NULL;
+  push_class(L);
+  bool is_conversation = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is_conversation ? h->c : NULL;
 }
